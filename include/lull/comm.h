@@ -1,0 +1,205 @@
+/* Compressed MPI communication: a codec for each parallel role.
+ *
+ * Source of the method: Xu et al., "Accelerating Large Language Model Training
+ * with Hybrid GPU-based Compression", CCGRID 2024. This is the only public
+ * header that includes <mpi.h>; it belongs to liblull_mpi.
+ *
+ * All calls except send, recv, sendrecv and their nonblocking forms are
+ * collective over the communicator and must be made in the same order by all
+ * its ranks. Counts are elements (size_t, beyond 2^31 is fine). Buffers are
+ * host memory, need no alignment beyond one byte, and must not overlap.
+ * A zero count may come with NULL buffers. Every call needs MPI to be
+ * initialised and not finalised. Threads: as MPI's own thread level allows;
+ * one communicator from one thread at a time. */
+#ifndef LULL_COMM_H
+#define LULL_COMM_H
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dtype.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lull_comm lull_comm_t;
+typedef struct lull_request lull_request_t;
+
+/* What a communicator carries. X(name, value, text) */
+#define LULL_ROLE_TABLE(X)                                                \
+    X(DP, 0, "dp")       /* gradients over data-parallel replicas */      \
+    X(TP, 1, "tp")       /* activations and their gradients in a layer */ \
+    X(PP, 2, "pp")       /* the same between pipeline stages */           \
+    X(PARAM, 3, "param") /* parameters of a sharded optimizer */          \
+    X(OTHER, 4, "other") /* loss, norms, flags: never compressed */
+
+typedef enum lull_role {
+#define LULL_ROLE_ENUM_(name, value, text) LULL_ROLE_##name = (value),
+    LULL_ROLE_TABLE(LULL_ROLE_ENUM_)
+#undef LULL_ROLE_ENUM_
+        LULL_ROLE_COUNT = 5
+} lull_role_t;
+
+/* "dp", "tp", "pp", "param", "other"; NULL for a value that is none. */
+LULL_API const char *lull_role_name(lull_role_t role);
+
+typedef enum lull_op {
+    LULL_SUM = 0,
+    LULL_AVG = 1, /* the sum divided by the number of ranks; floats only */
+    LULL_MIN = 2,
+    LULL_MAX = 3
+} lull_op_t;
+
+/* As `send`: the data are in `recv` already (for allgather and
+ * reduce_scatter as MPI_IN_PLACE has it). */
+LULL_API extern const char lull__in_place;
+#define LULL_IN_PLACE ((const void *)&lull__in_place)
+
+/* Checks a policy string without a communicator, for command lines.
+ * LULL_ERR_INVALID: the sentence shows the string and points at the
+ * character. */
+LULL_API lull_status_t lull_policy_check(const char *policy);
+
+/* Wraps a private duplicate of `comm` (intracommunicators only) for one role
+ * under a policy; collective, also when one rank's string is malformed. The
+ * policy is copied; NULL is "none". The ranks compare version and policy once.
+ * LULL_ERR_INVALID: malformed, here or on a named rank. LULL_ERR_MISMATCH:
+ * the ranks differ, which is named. LULL_ERR_MPI, LULL_ERR_NO_MEMORY. */
+LULL_API lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
+                                        const char *policy, lull_comm_t **out);
+
+/* Frees it and its duplicate; collective; outstanding requests must be
+ * complete. NULL is harmless. */
+LULL_API void lull_comm_destroy(lull_comm_t *comm);
+
+LULL_API int lull_comm_rank(const lull_comm_t *comm);
+LULL_API int lull_comm_size(const lull_comm_t *comm);
+LULL_API lull_role_t lull_comm_role(const lull_comm_t *comm);
+/* The resolved policy of this role, as in "zfp:8" or "none"; owned by comm. */
+LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
+
+/* dtypes of all calls: F32, F64, F16, BF16, I32, I64, U8. 16-bit floats are
+ * summed in float32. Sums go in rank order: the result is the same bits on
+ * every rank, whatever the timing. (Under `none` MPI's own call decides the
+ * order; 16-bit floats, which MPI does not have, go through lull.)
+ * Errors of every call: LULL_ERR_INVALID: an argument, named; LULL_ERR_
+ * UNSUPPORTED: dtype or op; LULL_ERR_MISMATCH: ranks' arguments differ;
+ * LULL_ERR_PEER: a rank failed, named; LULL_ERR_MPI; LULL_ERR_NO_MEMORY. */
+
+/* recv[i] = op over ranks of send[i]; count elements each. */
+LULL_API lull_status_t lull_allreduce(const void *send, void *recv,
+                                      size_t count, lull_dtype_t dtype,
+                                      lull_op_t op, lull_comm_t *comm);
+/* send: size · count elements, recv: count, the part of this rank. In place:
+ * the whole input is in recv, the result is at its start. */
+LULL_API lull_status_t lull_reduce_scatter_block(const void *send, void *recv,
+                                                 size_t count,
+                                                 lull_dtype_t dtype,
+                                                 lull_op_t op,
+                                                 lull_comm_t *comm);
+/* send: count elements, recv: size · count in rank order. In place: the
+ * input is at recv + rank · count. */
+LULL_API lull_status_t lull_allgather(const void *send, void *recv,
+                                      size_t count, lull_dtype_t dtype,
+                                      lull_comm_t *comm);
+LULL_API lull_status_t lull_bcast(void *buffer, size_t count,
+                                  lull_dtype_t dtype, int root,
+                                  lull_comm_t *comm);
+LULL_API lull_status_t lull_barrier(lull_comm_t *comm);
+
+/* Point to point: messages between two ranks of one communicator with one tag
+ * arrive in the order sent. Counts of both sides must agree. MPI_ANY_SOURCE
+ * and MPI_ANY_TAG are refused; MPI_PROC_NULL is allowed. tag: 0 to 32767. */
+LULL_API lull_status_t lull_send(const void *buffer, size_t count,
+                                 lull_dtype_t dtype, int dest, int tag,
+                                 lull_comm_t *comm);
+LULL_API lull_status_t lull_recv(void *buffer, size_t count, lull_dtype_t dtype,
+                                 int source, int tag, lull_comm_t *comm);
+
+/* One side of a sendrecv. */
+typedef struct lull_message {
+    void *buffer; /* read only where it is sent */
+    size_t count;
+    lull_dtype_t dtype;
+    int peer, tag;
+} lull_message_t;
+LULL_API lull_status_t lull_sendrecv(const lull_message_t *send,
+                                     const lull_message_t *recv,
+                                     lull_comm_t *comm);
+
+/* Nonblocking forms: buffers belong to the library until wait or test
+ * completes the request. Progress is made by every blocking lull call and by
+ * lull_comm_progress(); there is no progress thread. */
+LULL_API lull_status_t lull_iallreduce(const void *send, void *recv,
+                                       size_t count, lull_dtype_t dtype,
+                                       lull_op_t op, lull_comm_t *comm,
+                                       lull_request_t **request);
+LULL_API lull_status_t lull_ireduce_scatter_block(
+    const void *send, void *recv, size_t count, lull_dtype_t dtype,
+    lull_op_t op, lull_comm_t *comm, lull_request_t **request);
+LULL_API lull_status_t lull_iallgather(const void *send, void *recv,
+                                       size_t count, lull_dtype_t dtype,
+                                       lull_comm_t *comm,
+                                       lull_request_t **request);
+LULL_API lull_status_t lull_isend(const void *buffer, size_t count,
+                                  lull_dtype_t dtype, int dest, int tag,
+                                  lull_comm_t *comm, lull_request_t **request);
+LULL_API lull_status_t lull_irecv(void *buffer, size_t count,
+                                  lull_dtype_t dtype, int source, int tag,
+                                  lull_comm_t *comm, lull_request_t **request);
+
+/* Completes a request, frees it and sets *request to NULL; NULL requests are
+ * complete. The status is the operation's own. */
+LULL_API lull_status_t lull_wait(lull_request_t **request);
+LULL_API lull_status_t lull_waitall(size_t count, lull_request_t **requests);
+/* *done tells whether it was complete; then as lull_wait. */
+LULL_API lull_status_t lull_test(lull_request_t **request, int *done);
+
+/* Moves every outstanding lull request of the process on, for at most about a
+ * millisecond. Call it between pieces of computation. */
+LULL_API lull_status_t lull_comm_progress(void);
+
+/* Why a call went to MPI's own. X(name, text) */
+#define LULL_BYPASS_TABLE(X)                                          \
+    X(POLICY, "policy") /* none, or role other */                     \
+    X(SMALL, "small")   /* below min= */                              \
+    X(DTYPE, "dtype")   /* the codec cannot carry it */               \
+    X(OP, "op")         /* MIN, MAX, or a lossy codec on a non-sum */ \
+    X(SINGLE, "single") /* one rank */
+
+enum {
+#define LULL_BYPASS_ENUM_(name, text) LULL_BYPASS_##name,
+    LULL_BYPASS_TABLE(LULL_BYPASS_ENUM_)
+#undef LULL_BYPASS_ENUM_
+        LULL_BYPASS_COUNT
+};
+
+/* Counters of this rank since creation. For collectives `bytes` are what a
+ * rank hands to a bandwidth-optimal algorithm without compression and
+ * `wire_bytes` what it sent instead: all-reduce 2 (P-1)/P n, reduce-scatter
+ * and all-gather (P-1)/P of the whole n, bcast n at the root, sends n. */
+typedef struct lull_comm_stats {
+    size_t size; /* sizeof, set by the caller */
+    uint64_t calls, bytes, wire_bytes;
+    double total_s;                    /* inside lull's calls and waits */
+    double encode_s, wait_s, decode_s; /* of it */
+    double rel_l2; /* sampled relative error of lossy coding; 0: none */
+    uint64_t bypasses[LULL_BYPASS_COUNT];
+} lull_comm_stats_t;
+
+LULL_API lull_status_t lull_comm_stats(const lull_comm_t *comm,
+                                       lull_comm_stats_t *out);
+/* The same as one JSON object, NUL-terminated, into text[capacity]; *needed
+ * (may be NULL) is its length with the NUL. LULL_ERR_CAPACITY: too small,
+ * *needed is set. */
+LULL_API lull_status_t lull_comm_stats_json(const lull_comm_t *comm, char *text,
+                                            size_t capacity, size_t *needed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,27 @@
+/* The one table of settings: name, environment variable, default, help. */
+#ifndef LULL__SETTINGS_H
+#define LULL__SETTINGS_H
+
+#include "error.h"
+
+/* X(id, name, environment variable, default, values, help). `values`: the
+ * words allowed, separated by '|', or NULL for any text. */
+#define LULL__SETTINGS_TABLE(X)                                    \
+    X(ISA, "isa", "LULL_ISA", "auto", "auto|portable|avx2|avx512", \
+      "instruction set of the codecs")                             \
+    X(IO, "io", "LULL_IO", "auto", "auto|threads|uring",           \
+      "how checkpoints are read and written")
+
+typedef enum lull__setting_id {
+#define LULL__SETTING_ENUM(id, name, env, def, values, help) LULL__SETTING_##id,
+    LULL__SETTINGS_TABLE(LULL__SETTING_ENUM)
+#undef LULL__SETTING_ENUM
+        LULL__SETTING_COUNT
+} lull__setting_id_t;
+
+/* The value in force: the program's, else the environment's, else the
+ * default. A value of the environment that is not allowed is logged once and
+ * counts as unset. Never NULL; valid until lull_setting_set. */
+LULL_PRIVATE const char *lull__setting(lull__setting_id_t id);
+
+#endif
