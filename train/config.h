@@ -1,0 +1,43 @@
+/* What a run of lull-train is: the model, the parallel layout, the schedule,
+ * where things are written. Filled by options.c, read by everyone. */
+#ifndef TRAIN_CONFIG_H
+#define TRAIN_CONFIG_H
+
+#include <lull/ckpt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { VOCABULARY = 256 }; /* bytes */
+
+typedef struct config {
+    /* model */
+    int layers, hidden, heads, seq;
+    /* batch: sequences a step over all ranks, and in one micro-batch */
+    int global_batch, micro_batch;
+    /* layout; dp = world / (tp * pp) */
+    int tp, pp, dp, zero;
+    /* schedule */
+    int64_t steps, stop_at, warmup;
+    double lr;
+    uint64_t seed;
+    int64_t val_every;
+    int val_windows;
+    /* paths; NULL: not asked for */
+    const char *data, *metrics, *trace;
+    const char *init, *dump_init, *dump_grads, *dump_batches;
+    /* communication */
+    const char *comm;
+    /* checkpoints */
+    const char *ckpt_dir, *resume;
+    int64_t ckpt_every;
+    lull_ckpt_mode_t ckpt_mode;
+    uint64_t ckpt_buffer;
+    int keep_last;
+    int64_t keep_every;
+    /* sampling */
+    int sample, top_k;
+    const char *prompt;
+    double temperature;
+} config_t;
+
+#endif
