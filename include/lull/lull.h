@@ -6,6 +6,7 @@
 #include "codec.h"
 #include "device.h"
 #include "dtype.h"
+#include "safetensors.h"
 #include "status.h"
 
 #endif

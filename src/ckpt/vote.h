@@ -1,0 +1,118 @@
+/* rank-NNNNN.json: a rank's vote, and the index of what it wrote. Streamed
+ * out, parsed in one pass. Format: docs/formats/checkpoint.md. */
+#ifndef LULL__CKPT_VOTE_H
+#define LULL__CKPT_VOTE_H
+
+#include <lull/ckpt.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "box.h"
+#include "out.h"
+
+#define LULL__BLOCK_BYTES (UINT64_C(1) << 20) /* of data under one hash */
+#define LULL__FRAME_BYTES (UINT64_C(1) << 20) /* raw data of a coded frame */
+
+typedef struct lull__vote_head {
+    char run_id[LULL_RUN_ID_MAX];
+    uint64_t save; /* number of the save in its run, from 0 */
+    uint64_t step;
+    uint32_t world, rank;
+} lull__vote_head_t;
+
+/* A data file. Its bytes are a header of header_bytes (the 8 bytes of length
+ * and the padding included), then data in blocks of LULL__BLOCK_BYTES counted
+ * from the start of the data, the last one shorter. */
+typedef struct lull__vote_file {
+    const char *name; /* lull__naming_data() */
+    uint64_t bytes, header_bytes;
+    uint64_t header_hash;   /* XXH3-64 of all the header's bytes */
+    const uint64_t *hashes; /* XXH3-64 of each block */
+    uint64_t hash_count;
+} lull__vote_file_t;
+
+typedef enum lull__shard_kind {
+    LULL__SHARD_TENSOR = 0,
+    LULL__SHARD_STATE = 1,      /* host state of the whole run */
+    LULL__SHARD_STATE_RANK = 2, /* host state of this rank */
+    LULL__SHARD_KINDS
+} lull__shard_kind_t;
+
+/* What is stored: a box of a tensor, or a host state (dtype U8, one
+ * dimension, whole; `name` without LULL__STATE_PREFIX). */
+typedef struct lull__shard {
+    const char *name;
+    const char *stored; /* its name in the file */
+    lull__shard_kind_t kind;
+    lull_dtype_t dtype;
+    uint32_t ndim;
+    uint64_t global[LULL_MAX_DIMS];
+    lull__box_t box;
+    uint32_t file;              /* index into the vote's files */
+    uint32_t replica, replicas; /* as in the descriptor; 0, 0: single */
+    uint64_t begin, end;        /* relative to the file's data */
+    const char *codec;          /* NULL: raw */
+    const uint64_t *frames;     /* stored bytes of each frame; NULL: raw */
+    uint64_t frame_count;
+} lull__shard_t;
+
+/* Seconds that each stage of this save took on this rank, 0 if not known. */
+typedef struct lull__vote_times {
+    double queued_s; /* from save to the first byte copied */
+    double copy_s;   /* from there until the snapshot was taken */
+    double flush_s;  /* from the first byte copied to the last one written */
+    double fsync_s;
+} lull__vote_times_t;
+
+/* Writing: begin, then all files, all shards, all aliases, end. Rows of one
+ * kind come together, in this order. Errors come from lull__out_finish(),
+ * which also gives the hash that the manifest wants. */
+typedef struct lull__vote_writer {
+    lull__out_t *out;
+    const lull__vote_head_t *head;
+    unsigned section; /* 0 files, 1 shards, 2 aliases */
+    uint64_t rows;    /* in the section */
+} lull__vote_writer_t;
+
+void lull__vote_begin(lull__vote_writer_t *writer, lull__out_t *out,
+                      const lull__vote_head_t *head);
+void lull__vote_file(lull__vote_writer_t *writer,
+                     const lull__vote_file_t *file);
+void lull__vote_shard(lull__vote_writer_t *writer, const lull__shard_t *shard);
+void lull__vote_alias(lull__vote_writer_t *writer, const char *name,
+                      const char *of);
+void lull__vote_end(lull__vote_writer_t *writer,
+                    const lull__vote_times_t *times);
+
+/* A parsed vote; all pointers are into it or into its text. */
+typedef struct lull__vote {
+    lull__vote_head_t head;
+    lull__vote_times_t times;
+    lull__vote_file_t *files;
+    size_t file_count;
+    lull__shard_t *shards;
+    size_t shard_count;
+    lull_ckpt_meta_t *aliases; /* key: the tied name, value: of which */
+    size_t alias_count;
+    uint64_t *numbers; /* pool of hashes and frames */
+} lull__vote_t;
+
+/* Parses text[n] and checks all of it: names of files, offsets against sizes,
+ * boxes inside shapes, bytes against shapes or frames, counts of hashes; and
+ * that the shards of a file cover its data without holes or overlap. What is
+ * valid can be used without further checks. The text is written to and must
+ * outlive *out. LULL_ERR_CORRUPT; LULL_ERR_VERSION. */
+lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
+                               lull__vote_t *out);
+/* Only the head, cheaply: whose vote is it? Reads at most the first 4096
+ * bytes; `text` is written to. */
+lull_status_t lull__vote_peek(char *text, size_t n, const char *file,
+                              lull__vote_head_t *out);
+void lull__vote_free(lull__vote_t *vote);
+
+/* One number for all hashes of a file: XXH3-64 of header_hash and the blocks'
+ * hashes as little-endian words. The manifest lists it. */
+uint64_t lull__vote_file_digest(const lull__vote_file_t *file);
+
+#endif
