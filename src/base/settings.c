@@ -3,6 +3,7 @@
 #include "settings.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,11 @@ static const struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *by_program[LULL__SETTING_COUNT];
 static bool complained[LULL__SETTING_COUNT];
+static _Atomic unsigned generation;
+
+unsigned lull__setting_generation(void) {
+    return atomic_load_explicit(&generation, memory_order_acquire);
+}
 
 static bool allowed(unsigned id, const char *value) {
     const char *words = table[id].values;
@@ -103,6 +109,7 @@ lull_status_t lull_setting_set(const char *name, const char *value) {
         pthread_mutex_lock(&lock);
         free(by_program[id]);
         by_program[id] = copy;
+        atomic_fetch_add_explicit(&generation, 1, memory_order_release);
         pthread_mutex_unlock(&lock);
         return LULL_OK;
     }

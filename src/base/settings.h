@@ -24,4 +24,8 @@ typedef enum lull__setting_id {
  * counts as unset. Never NULL; valid until lull_setting_set. */
 LULL_PRIVATE const char *lull__setting(lull__setting_id_t id);
 
+/* Rises with each lull_setting_set(), so that what was resolved from settings
+ * can be cached. Starts at 0. */
+LULL_PRIVATE unsigned lull__setting_generation(void);
+
 #endif
