@@ -124,6 +124,7 @@ static void same(const lull__convert_t *variant, size_t at, size_t n) {
     const lull__convert_t *portable = &lull__convert_portable;
     static uint32_t wide[2][N + 1];
     static uint16_t half[2][N + 1];
+    memset(wide, 0, sizeof wide);
     const char *in16 = (char *)half_in + at, *in32 = (char *)wide_in + at;
 #define TO32(fn)                                 \
     portable->fn(in16, (char *)wide[0] + at, n); \
@@ -138,17 +139,18 @@ static void same(const lull__convert_t *variant, size_t at, size_t n) {
     TO16(f32_to_f16);
     TO16(f32_to_bf16);
     /* Sums of NaNs have some NaN: compare numbers. */
-    for (int i = 0; i <= N; i++)
-        wide[0][i] = wide[1][i] = 0x3f800000;
-#define ADD(fn, in)                            \
-    portable->fn(in, (char *)wide[0] + at, n); \
-    variant->fn(in, (char *)wide[1] + at, n);  \
-    for (int i = 0; i <= N; i++)               \
-    assert_true(wide[0][i] == wide[1][i] ||    \
-                (isnan(float_of(wide[0][i])) && isnan(float_of(wide[1][i]))))
-    ADD(add_bf16, in16);
-    ADD(add_f16, in16);
-    ADD(add_f32, in32);
+    memset(wide, 0x3f, sizeof wide);
+#define ADD(fn, in)                                                        \
+    portable->fn(in, (char *)wide[0] + at, n);                             \
+    variant->fn(in, (char *)wide[1] + at, n);                              \
+    for (size_t i = 0; i < N; i++) {                                       \
+        uint32_t a = lull__load32((char *)wide[0] + at + 4 * i);           \
+        uint32_t b = lull__load32((char *)wide[1] + at + 4 * i);           \
+        assert_true(a == b || (isnan(float_of(a)) && isnan(float_of(b)))); \
+    }
+    ADD(add_bf16, in16)
+    ADD(add_f16, in16)
+    ADD(add_f32, in32)
 }
 
 static void variants_agree(void **state) {
