@@ -39,10 +39,10 @@ bool lull__json_string(lull__json_t *json, lull__text_t *out);
 /* Whole and unsigned, at most 2^64 - 1, without sign, fraction, exponent. */
 bool lull__json_u64(lull__json_t *json, uint64_t *out);
 bool lull__json_u32(lull__json_t *json, uint32_t *out);
-/* Any number JSON can write. */
-bool lull__json_double(lull__json_t *json, double *out);
 /* A string of 16 lower-case hexadecimal digits. */
 bool lull__json_hash(lull__json_t *json, uint64_t *out);
+/* The error of a longer list than was asked for. */
+#define LULL__JSON_TOO_LONG "a list is too long"
 /* At most `max` numbers into out; *n counts them. */
 bool lull__json_list(lull__json_t *json, uint64_t *out, uint32_t max,
                      uint32_t *n);

@@ -23,6 +23,9 @@ void lull__out_text(lull__out_t *out, const char *text);
 void lull__out_u64(lull__out_t *out, uint64_t value);
 /* A quoted JSON string, escaped; `text` is valid UTF-8. */
 void lull__out_string(lull__out_t *out, const char *text);
+/* Bytes that escaping makes of a text, without quotes, and the text so. */
+uint64_t lull__out_escaped_bytes(const char *text);
+void lull__out_escaped(lull__out_t *out, const char *text);
 /* A quoted string of 16 hexadecimal digits. */
 void lull__out_hash(lull__out_t *out, uint64_t hash);
 /* [1,2,3] */
@@ -32,7 +35,7 @@ void lull__out_spaces(lull__out_t *out, uint64_t n);
 /* Bytes appended so far. */
 uint64_t lull__out_count(const lull__out_t *out);
 /* XXH3-64 of the bytes appended so far. */
-uint64_t lull__out_digest(const lull__out_t *out);
+uint64_t lull__out_digest(lull__out_t *out);
 
 /* Hands on what is buffered; *bytes and *hash (each may be NULL) are those of
  * all that was appended. More may follow, and another finish. */

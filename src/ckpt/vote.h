@@ -39,6 +39,9 @@ typedef enum lull__shard_kind {
     LULL__SHARD_KINDS
 } lull__shard_kind_t;
 
+/* "tensor", "state", "rank_state": as the file spells it. */
+const char *lull__shard_kind_name(lull__shard_kind_t kind);
+
 /* What is stored: a box of a tensor, or a host state (dtype U8, one
  * dimension, whole; `name` without LULL__STATE_PREFIX). */
 typedef struct lull__shard {
@@ -66,11 +69,11 @@ typedef struct lull__vote_times {
 } lull__vote_times_t;
 
 /* Writing: begin, then all files, all shards, all aliases, end. Rows of one
- * kind come together, in this order. Errors come from lull__out_finish(),
- * which also gives the hash that the manifest wants. */
+ * kind come together, in this order; shards by file, then begin. Errors come
+ * from lull__out_finish(), which also gives the hash that the manifest wants.
+ */
 typedef struct lull__vote_writer {
     lull__out_t *out;
-    const lull__vote_head_t *head;
     unsigned section; /* 0 files, 1 shards, 2 aliases */
     uint64_t rows;    /* in the section */
 } lull__vote_writer_t;
@@ -110,9 +113,12 @@ lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
 lull_status_t lull__vote_peek(char *text, size_t n, const char *file,
                               lull__vote_head_t *out);
 void lull__vote_free(lull__vote_t *vote);
+/* The checks alone, which parse makes too: for votes made in memory. */
+lull_status_t lull__vote_check(const lull__vote_t *vote, const char *file);
 
-/* One number for all hashes of a file: XXH3-64 of header_hash and the blocks'
- * hashes as little-endian words. The manifest lists it. */
+/* One number for all hashes of a file: XXH3-64 of two little-endian words,
+ * header_hash and the XXH3-64 of the blocks' hashes as such words. The manifest
+ * lists it. */
 uint64_t lull__vote_file_digest(const lull__vote_file_t *file);
 
 #endif

@@ -1,0 +1,474 @@
+/* Parsing a vote and checking all that it says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "grow.h"
+#include "json.h"
+#include "names.h"
+#include "naming.h"
+#include "safetensors.h"
+#include "vote.h"
+
+typedef struct parser {
+    lull__json_t json;
+    const char *file;
+    lull__vote_t vote;
+    size_t file_room, shard_room, alias_room;
+    size_t numbers, number_room;
+    lull_status_t status; /* an error other than JSON's */
+    unsigned has;
+} parser_t;
+
+static bool fail(parser_t *parser, const char *row, const char *why) {
+    char shown[LULL__SHOWN_MAX];
+    if (parser->status == LULL_OK && parser->json.error == NULL)
+        parser->status =
+            lull__fail(LULL_ERR_CORRUPT, "%s: %s: %s", parser->file,
+                       row ? lull__name_shown(row, shown) : "vote", why);
+    return false;
+}
+
+static bool grow(parser_t *parser, void **array, size_t count, size_t *room,
+                 size_t size) {
+    if (parser->status == LULL_OK)
+        parser->status = lull__grow(array, count, room, size);
+    return parser->status == LULL_OK;
+}
+
+/* Numbers of unknown count go to one pool. It may move while it grows, so a
+ * row keeps its place in it (plus one) until the end. */
+static const uint64_t *place(const parser_t *parser) {
+    return (const uint64_t *)(uintptr_t)(parser->numbers + 1);
+}
+
+static bool keep_number(parser_t *parser, uint64_t value) {
+    if (!grow(parser, (void **)&parser->vote.numbers, parser->numbers,
+              &parser->number_room, sizeof value))
+        return false;
+    parser->vote.numbers[parser->numbers++] = value;
+    return true;
+}
+
+static bool parse_numbers(parser_t *parser, const uint64_t **out,
+                          uint64_t *count,
+                          bool (*one)(lull__json_t *, uint64_t *)) {
+    uint64_t value;
+    *out = place(parser);
+    *count = 0;
+    lull__json_array(&parser->json);
+    while (lull__json_item(&parser->json) && one(&parser->json, &value)) {
+        if (!keep_number(parser, value))
+            return false;
+        ++*count;
+    }
+    return parser->json.error == NULL;
+}
+
+/* Notes that a key was met; false: a second time. */
+static bool once(parser_t *parser, unsigned *has, unsigned bit) {
+    if (*has & 1u << bit)
+        return fail(parser, NULL, "a field is there twice");
+    *has |= 1u << bit;
+    return true;
+}
+
+/* Index of `key` in words[n]; n: not there. */
+static unsigned word_of(const char *key, const char *const *words, unsigned n) {
+    unsigned i = 0;
+    while (i < n && strcmp(key, words[i]) != 0)
+        i++;
+    return i;
+}
+
+static bool parse_file(parser_t *parser) {
+    enum { NAME, BYTES, HEADER, HEADER_HASH, BLOCKS, KEYS };
+    static const char *const keys[] = {"name", "bytes", "header", "header_hash",
+                                       "blocks"};
+    lull__json_t *json = &parser->json;
+    lull__vote_file_t file = {0};
+    lull__text_t key, text;
+    unsigned has = 0;
+    lull__json_object(json);
+    while (lull__json_key(json, &key)) {
+        unsigned bit = word_of(key.data, keys, KEYS);
+        if (bit == KEYS || !once(parser, &has, bit))
+            return fail(parser, key.data, "not a field of a file");
+        if (bit == NAME && lull__json_string(json, &text))
+            file.name = text.data;
+        else if (bit == BYTES)
+            lull__json_u64(json, &file.bytes);
+        else if (bit == HEADER)
+            lull__json_u64(json, &file.header_bytes);
+        else if (bit == HEADER_HASH)
+            lull__json_hash(json, &file.header_hash);
+        else if (bit == BLOCKS &&
+                 !parse_numbers(parser, &file.hashes, &file.hash_count,
+                                lull__json_hash))
+            return false;
+    }
+    if (json->error != NULL)
+        return false;
+    if (has != (1u << KEYS) - 1)
+        return fail(parser, "a file", "fields are missing");
+    lull__vote_t *vote = &parser->vote;
+    if (!grow(parser, (void **)&vote->files, vote->file_count,
+              &parser->file_room, sizeof file))
+        return false;
+    vote->files[vote->file_count++] = file;
+    return true;
+}
+
+enum {
+    NAME,
+    STORED,
+    KIND,
+    DTYPE,
+    SHAPE,
+    OFFSET,
+    BOX,
+    FILE_,
+    DATA,
+    REPLICA,
+    CODEC,
+    FRAMES,
+    SHARD_KEYS
+};
+static const char *const shard_keys[] = {"name",  "stored",  "kind",  "dtype",
+                                         "shape", "offset",  "box",   "file",
+                                         "data",  "replica", "codec", "frames"};
+
+static bool pair(parser_t *parser, uint64_t *first, uint64_t *second) {
+    uint64_t both[2];
+    uint32_t n = 0;
+    if (!lull__json_list(&parser->json, both, 2, &n))
+        return false;
+    if (n != 2)
+        return fail(parser, "a shard", "a list is not two numbers");
+    *first = both[0];
+    *second = both[1];
+    return true;
+}
+
+static bool parse_kind(parser_t *parser, const char *word,
+                       lull__shard_kind_t *out) {
+    for (int k = 0; k < LULL__SHARD_KINDS; k++)
+        if (strcmp(word, lull__shard_kind_name((lull__shard_kind_t)k)) == 0) {
+            *out = (lull__shard_kind_t)k;
+            return true;
+        }
+    return fail(parser, word, "not a kind of shard");
+}
+
+static bool parse_text_field(parser_t *parser, unsigned bit,
+                             lull__shard_t *shard) {
+    lull__text_t text;
+    if (!lull__json_string(&parser->json, &text))
+        return false;
+    switch (bit) {
+    case NAME:
+        shard->name = text.data;
+        return true;
+    case STORED:
+        shard->stored = text.data;
+        return true;
+    case CODEC:
+        shard->codec = text.data;
+        return true;
+    case KIND:
+        return parse_kind(parser, text.data, &shard->kind);
+    default:
+        if (lull_dtype_parse(text.data, &shard->dtype) != LULL_OK)
+            return fail(parser, text.data, "not a dtype");
+        return true;
+    }
+}
+
+/* dims[]: lengths of shape, offset, box. */
+static bool parse_shard_field(parser_t *parser, unsigned bit,
+                              lull__shard_t *shard, uint32_t dims[3]) {
+    lull__json_t *json = &parser->json;
+    uint64_t replica = 0, replicas = 0;
+    switch (bit) {
+    case SHAPE:
+        return lull__json_list(json, shard->global, LULL_MAX_DIMS, &dims[0]);
+    case OFFSET:
+        return lull__json_list(json, shard->box.offset, LULL_MAX_DIMS,
+                               &dims[1]);
+    case BOX:
+        return lull__json_list(json, shard->box.shape, LULL_MAX_DIMS, &dims[2]);
+    case FILE_:
+        return lull__json_u32(json, &shard->file);
+    case DATA:
+        return pair(parser, &shard->begin, &shard->end);
+    case REPLICA:
+        if (!pair(parser, &replica, &replicas))
+            return false;
+        if (replicas > UINT32_MAX || replica >= replicas)
+            return fail(parser, "a shard", "a bad replica");
+        shard->replica = (uint32_t)replica;
+        shard->replicas = (uint32_t)replicas;
+        return true;
+    case FRAMES:
+        return parse_numbers(parser, &shard->frames, &shard->frame_count,
+                             lull__json_u64);
+    default:
+        return parse_text_field(parser, bit, shard);
+    }
+}
+
+static bool finish_shard(parser_t *parser, lull__shard_t *shard, unsigned has,
+                         const uint32_t dims[3]) {
+    const unsigned needed =
+        1u << NAME | 1u << DTYPE | 1u << SHAPE | 1u << FILE_ | 1u << DATA;
+    const unsigned part = 1u << OFFSET | 1u << BOX;
+    const unsigned coded = 1u << CODEC | 1u << FRAMES;
+    if ((has & needed) != needed)
+        return fail(parser, "a shard", "fields are missing");
+    if (((has & part) != 0 && (has & part) != part) ||
+        ((has & coded) != 0 && (has & coded) != coded))
+        return fail(parser, shard->name, "half of a pair of fields");
+    shard->ndim = dims[0];
+    if ((has & part) == 0)
+        memcpy(shard->box.shape, shard->global, sizeof shard->global);
+    else if (dims[1] != dims[0] || dims[2] != dims[0])
+        return fail(parser, shard->name, "dimensions differ");
+    if (shard->stored == NULL)
+        shard->stored = shard->name;
+    lull__vote_t *vote = &parser->vote;
+    if (!grow(parser, (void **)&vote->shards, vote->shard_count,
+              &parser->shard_room, sizeof *shard))
+        return false;
+    vote->shards[vote->shard_count++] = *shard;
+    return true;
+}
+
+static bool parse_shard(parser_t *parser) {
+    lull__shard_t shard = {0};
+    lull__text_t key;
+    unsigned has = 0;
+    uint32_t dims[3] = {0};
+    lull__json_object(&parser->json);
+    while (lull__json_key(&parser->json, &key)) {
+        unsigned bit = word_of(key.data, shard_keys, SHARD_KEYS);
+        if (bit == SHARD_KEYS || !once(parser, &has, bit))
+            return fail(parser, key.data, "not a field of a shard");
+        if (!parse_shard_field(parser, bit, &shard, dims))
+            return false;
+    }
+    if (parser->json.error != NULL)
+        return false;
+    return finish_shard(parser, &shard, has, dims);
+}
+
+static bool parse_alias(parser_t *parser) {
+    lull__json_t *json = &parser->json;
+    lull_ckpt_meta_t alias = {NULL, NULL};
+    lull__text_t key, text;
+    lull__json_object(json);
+    while (lull__json_key(json, &key) && lull__json_string(json, &text)) {
+        if (strcmp(key.data, "name") == 0 && alias.key == NULL)
+            alias.key = text.data;
+        else if (strcmp(key.data, "of") == 0 && alias.value == NULL)
+            alias.value = text.data;
+        else
+            return fail(parser, key.data, "not a field of an alias");
+    }
+    if (json->error != NULL)
+        return false;
+    if (alias.key == NULL || alias.value == NULL ||
+        lull__name_check(alias.key) != LULL_OK ||
+        lull__name_check(alias.value) != LULL_OK)
+        return fail(parser, "an alias", "bad or missing names");
+    lull__vote_t *vote = &parser->vote;
+    if (!grow(parser, (void **)&vote->aliases, vote->alias_count,
+              &parser->alias_room, sizeof alias))
+        return false;
+    vote->aliases[vote->alias_count++] = alias;
+    return true;
+}
+
+static bool parse_times(parser_t *parser) {
+    lull__vote_times_t *times = &parser->vote.times;
+    static const char *const keys[] = {"queued", "copy", "flush", "fsync"};
+    double *const fields[] = {&times->queued_s, &times->copy_s, &times->flush_s,
+                              &times->fsync_s};
+    lull__text_t key;
+    uint64_t value;
+    lull__json_object(&parser->json);
+    while (lull__json_key(&parser->json, &key) &&
+           lull__json_u64(&parser->json, &value)) {
+        unsigned i = word_of(key.data, keys, 4);
+        if (i < 4)
+            *fields[i] = (double)value * 1e-6;
+    }
+    return parser->json.error == NULL;
+}
+
+static bool parse_rows(parser_t *parser, bool (*one)(parser_t *)) {
+    lull__json_array(&parser->json);
+    while (lull__json_item(&parser->json))
+        if (!one(parser))
+            return false;
+    return parser->json.error == NULL;
+}
+
+enum {
+    FORMAT,
+    VERSION,
+    RUN,
+    SAVE,
+    STEP,
+    WORLD,
+    RANK,
+    HEAD_KEYS, /* what comes before the rows */
+    FILES = HEAD_KEYS,
+    SHARDS,
+    ALIASES,
+    TIMES,
+    VOTE_KEYS
+};
+static const char *const vote_keys[] = {"format", "version", "run",     "save",
+                                        "step",   "world",   "rank",    "files",
+                                        "shards", "aliases", "times_us"};
+
+static bool parse_run(parser_t *parser) {
+    lull__text_t text;
+    if (!lull__json_string(&parser->json, &text))
+        return false;
+    if (!lull__run_id_valid(text.data))
+        return fail(parser, NULL, "a bad run id");
+    memcpy(parser->vote.head.run_id, text.data, text.bytes + 1);
+    return true;
+}
+
+static bool parse_format(parser_t *parser) {
+    lull__text_t text;
+    if (!lull__json_string(&parser->json, &text))
+        return false;
+    return strcmp(text.data, "lull-vote") == 0 ||
+           fail(parser, text.data, "not the format of a vote");
+}
+
+static bool parse_version(parser_t *parser) {
+    uint64_t version;
+    if (!lull__json_u64(&parser->json, &version))
+        return false;
+    if (version == 1)
+        return true;
+    parser->status = lull__fail(LULL_ERR_VERSION,
+                                "%s: format version %llu, this library knows 1",
+                                parser->file, (unsigned long long)version);
+    return false;
+}
+
+static bool parse_member(parser_t *parser, unsigned bit) {
+    lull__vote_head_t *head = &parser->vote.head;
+    switch (bit) {
+    case FORMAT:
+        return parse_format(parser);
+    case VERSION:
+        return parse_version(parser);
+    case RUN:
+        return parse_run(parser);
+    case SAVE:
+        return lull__json_u64(&parser->json, &head->save);
+    case STEP:
+        return lull__json_u64(&parser->json, &head->step);
+    case WORLD:
+        return lull__json_u32(&parser->json, &head->world);
+    case RANK:
+        return lull__json_u32(&parser->json, &head->rank);
+    case FILES:
+        return parse_rows(parser, parse_file);
+    case SHARDS:
+        return parse_rows(parser, parse_shard);
+    case ALIASES:
+        return parse_rows(parser, parse_alias);
+    default:
+        return parse_times(parser);
+    }
+}
+
+/* Members until the end, or until the rows begin. */
+static void parse(parser_t *parser, bool head_only) {
+    lull__text_t key;
+    lull__json_object(&parser->json);
+    while (lull__json_key(&parser->json, &key)) {
+        unsigned bit = word_of(key.data, vote_keys, VOTE_KEYS);
+        if (head_only && bit >= HEAD_KEYS)
+            return;
+        if (bit == VOTE_KEYS) {
+            fail(parser, key.data, "not a field of a vote");
+            return;
+        }
+        if (!once(parser, &parser->has, bit) || !parse_member(parser, bit))
+            return;
+    }
+}
+
+static lull_status_t check_head(parser_t *parser, unsigned keys) {
+    lull__vote_head_t *head = &parser->vote.head;
+    unsigned needed = (1u << keys) - 1;
+    if (parser->status == LULL_OK && parser->json.error != NULL)
+        return lull__json_done(&parser->json, parser->file);
+    if (parser->status == LULL_OK && (parser->has & needed) != needed)
+        fail(parser, NULL, "fields are missing");
+    if (parser->status == LULL_OK &&
+        (head->world == 0 || head->rank >= head->world ||
+         head->step >= LULL_LATEST))
+        fail(parser, NULL, "a bad rank, world or step");
+    return parser->status;
+}
+
+lull_status_t lull__vote_peek(char *text, size_t n, const char *file,
+                              lull__vote_head_t *out) {
+    parser_t parser = {.file = file};
+    lull__json_begin(&parser.json, text, n < 4096 ? n : 4096);
+    parse(&parser, true);
+    lull_status_t status = check_head(&parser, HEAD_KEYS);
+    if (status == LULL_OK)
+        *out = parser.vote.head;
+    lull__vote_free(&parser.vote);
+    return status;
+}
+
+/* The pool has stopped moving. */
+static const uint64_t *pointer(const lull__vote_t *vote, const uint64_t *at) {
+    return vote->numbers == NULL ? NULL : vote->numbers + ((uintptr_t)at - 1);
+}
+
+static void places_to_pointers(lull__vote_t *vote) {
+    for (size_t i = 0; i < vote->file_count; i++)
+        vote->files[i].hashes = pointer(vote, vote->files[i].hashes);
+    for (size_t i = 0; i < vote->shard_count; i++)
+        if (vote->shards[i].codec != NULL)
+            vote->shards[i].frames = pointer(vote, vote->shards[i].frames);
+}
+
+lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
+                               lull__vote_t *out) {
+    parser_t parser = {.file = file};
+    lull__vote_t *vote = &parser.vote;
+    lull__json_begin(&parser.json, text, n);
+    parse(&parser, false);
+    lull_status_t status = check_head(&parser, VOTE_KEYS);
+    if (status == LULL_OK)
+        status = lull__json_done(&parser.json, file);
+    places_to_pointers(vote);
+    if (status == LULL_OK)
+        status = lull__vote_check(vote, file);
+    if (status != LULL_OK)
+        lull__vote_free(vote);
+    else
+        *out = *vote;
+    return status;
+}
+
+void lull__vote_free(lull__vote_t *vote) {
+    free(vote->files);
+    free(vote->shards);
+    free(vote->aliases);
+    free(vote->numbers);
+    *vote = (lull__vote_t){0};
+}
