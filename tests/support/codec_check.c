@@ -258,8 +258,9 @@ static double value(codec_fill_t kind, lull_dtype_t dtype, size_t i,
     case FILL_SPECIAL:
         return special(i, dtype);
     case FILL_WIDE:
-        r = test_random(random);
-        return ldexp(normal(random), (int)(r % 200) - 100);
+        r = test_random(random) % 200;
+        return ldexp(normal(random),
+                     dtype == LULL_F16 ? (int)r / 8 - 12 : (int)r - 100);
     case FILL_POWERS:
         r = test_random(random);
         return ldexp(r % 2 ? 1 : -1, (int)(r >> 8) % 16 - 8);
