@@ -120,7 +120,7 @@ typedef struct lull_buffer {
  * or lose their size) or cannot shrink is stored raw, so every array can be
  * framed, and comes back exact or within the codec's ordinary loss. */
 #define LULL_UNIT 32768            /* values of a unit */
-#define LULL_FRAME_HEADER_BYTES 40 /* what lull_frame_peek() needs */
+#define LULL_FRAME_HEADER_BYTES 32 /* what lull_frame_peek() needs */
 
 typedef enum lull_frame_flags {
     LULL_FRAME_CHECKSUM = 1, /* encode: add a checksum (XXH3, 64 bits).
@@ -130,8 +130,9 @@ typedef enum lull_frame_flags {
     LULL_FRAME_TRUST = 4     /* decode: do not verify the checksum */
 } lull_frame_flags_t;
 
-/* The most bytes a frame of `count` values takes: the raw array, 4 bytes a
- * unit and the header. LULL_ERR_INVALID: too many values, or not a codec. */
+/* The most bytes to give an encoder for `count` values: the raw array, a
+ * little for each unit and the header. LULL_ERR_INVALID: too many values, or
+ * not a codec. */
 LULL_API lull_status_t lull_frame_bound(const lull_codec_t *codec, size_t count,
                                         size_t *bytes);
 

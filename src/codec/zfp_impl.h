@@ -1,0 +1,52 @@
+/* ZFP in one dimension: what its variants share. The format is that of zfp
+ * 1.0.0 (codec version 5): P. Lindstrom, "Fixed-Rate Compressed
+ * Floating-Point Arrays", TVCG 2014; docs/formats/zfp.md. */
+#ifndef LULL__ZFP_IMPL_H
+#define LULL__ZFP_IMPL_H
+
+#include "codec_impl.h"
+
+/* Kernels work on groups of 16 blocks of 4 values: a group begins and ends on
+ * a byte whatever the rate. */
+#define LULL__ZFP_GROUP 64 /* values */
+
+/* A kernel may read and write up to so many bytes past the stream of its
+ * groups (not past the values). */
+#define LULL__ZFP_SLACK 128
+
+/* Code of a plane with state n (coefficients known to be significant) and
+ * bits `nibble`: code | length << 8 | next n << 12. */
+extern const uint16_t lull__zfp_encode[5][16];
+/* Plane decoded in state n from the next min(left, 7) of `left` bits: nibble |
+ * length << 4 | next n << 8 | coefficients known << 12. */
+extern const uint16_t lull__zfp_decode[5][256];
+
+/* Bits of the least magnitude, and how many from there up, that a block's
+ * maximum may have to come back: below 2^-98 (f64: 2^-962) libzfp's scale
+ * overflows; from 2^126 (2^1022) errors of the transform could reach Inf. */
+#define LULL__ZFP_F32_LEAST (29u << 23)
+#define LULL__ZFP_F32_RANGE ((253u - 29u) << 23)
+#define LULL__ZFP_F64_LEAST ((uint64_t)61 << 52)
+#define LULL__ZFP_F64_RANGE ((uint64_t)(2045 - 61) << 52)
+
+typedef enum lull__zfp_mode {
+    LULL__ZFP_TRUNCATE = 1, /* else round as ZFP_ROUND_LAST */
+    LULL__ZFP_ADD = 2       /* add to dst instead of setting it */
+} lull__zfp_mode_t;
+
+/* maxbits: bits of a block. encode: true if all blocks can come back. */
+typedef struct lull__zfp_kernels {
+    bool (*encode_f32)(const uint8_t *src, uint8_t *dst, size_t groups,
+                       unsigned maxbits);
+    void (*decode_f32)(const uint8_t *src, uint8_t *dst, size_t groups,
+                       unsigned maxbits, unsigned mode);
+    bool (*encode_f64)(const uint8_t *src, uint8_t *dst, size_t groups,
+                       unsigned maxbits);
+    void (*decode_f64)(const uint8_t *src, uint8_t *dst, size_t groups,
+                       unsigned maxbits, unsigned mode);
+} lull__zfp_kernels_t;
+
+extern const lull__zfp_kernels_t lull__zfp_portable, lull__zfp_avx2,
+    lull__zfp_avx512;
+
+#endif
