@@ -67,12 +67,16 @@ LULL_API lull_status_t lull_policy_check(const char *policy);
  * under a policy; collective, also when one rank's string is malformed. The
  * policy is copied; NULL is "none". The ranks compare version and policy once.
  * LULL_ERR_INVALID: malformed, here or on a named rank. LULL_ERR_MISMATCH:
- * the ranks differ, which is named. LULL_ERR_MPI, LULL_ERR_NO_MEMORY. */
+ * the ranks differ, which is named. LULL_ERR_UNSUPPORTED: an
+ * intercommunicator, or a codec or key that this build does not have.
+ * LULL_ERR_MPI, LULL_ERR_NO_MEMORY, LULL_ERR_STATE (MPI is not up). */
 LULL_API lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
                                         const char *policy, lull_comm_t **out);
 
-/* Frees it and its duplicate; collective; outstanding requests must be
- * complete. NULL is harmless. */
+/* Completes what is outstanding on it (the requests can still be waited for),
+ * then frees it and its duplicate; collective. NULL is harmless, and so is one
+ * that was destroyed before. MPI_Finalize frees the duplicates of those that
+ * were forgotten: destroy them afterwards or not. */
 LULL_API void lull_comm_destroy(lull_comm_t *comm);
 
 LULL_API int lull_comm_rank(const lull_comm_t *comm);
@@ -85,9 +89,12 @@ LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
  * summed in float32. Sums go in rank order: the result is the same bits on
  * every rank, whatever the timing. (Under `none` MPI's own call decides the
  * order; 16-bit floats, which MPI does not have, go through lull.)
+ * AVG is finite where the true average is: values are scaled by a power of two
+ * before the sum.
  * Errors of every call: LULL_ERR_INVALID: an argument, named; LULL_ERR_
  * UNSUPPORTED: dtype or op; LULL_ERR_MISMATCH: ranks' arguments differ;
- * LULL_ERR_PEER: a rank failed, named; LULL_ERR_MPI; LULL_ERR_NO_MEMORY. */
+ * LULL_ERR_PEER: a rank failed, named; LULL_ERR_MPI; LULL_ERR_NO_MEMORY;
+ * LULL_ERR_STATE: the communicator was destroyed, or MPI finalised. */
 
 /* recv[i] = op over ranks of send[i]; count elements each. */
 LULL_API lull_status_t lull_allreduce(const void *send, void *recv,

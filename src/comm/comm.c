@@ -1,0 +1,102 @@
+/* Communicators: created and destroyed, asked what they are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+static lull_status_t check_comm(MPI_Comm comm) {
+    int up = 0, down = 0, inter = 0;
+    MPI_Initialized(&up);
+    if (up)
+        MPI_Finalized(&down);
+    if (!up || down)
+        return lull__fail(LULL_ERR_STATE, "lull_comm_create: MPI is %s",
+                          up ? "finalised" : "not initialised");
+    if (comm == MPI_COMM_NULL)
+        return lull__fail(LULL_ERR_INVALID,
+                          "lull_comm_create: comm is MPI_COMM_NULL");
+    int error = MPI_Comm_test_inter(comm, &inter);
+    if (error != MPI_SUCCESS)
+        return lull__fail_mpi(error, "MPI_Comm_test_inter", NULL);
+    if (inter)
+        return lull__fail(LULL_ERR_UNSUPPORTED,
+                          "lull_comm_create: comm is an intercommunicator");
+    return LULL_OK;
+}
+
+/* What can be wrong on this rank alone; it is told to the others. */
+static lull_status_t fill(lull_comm_t *comm, lull_role_t role,
+                          const char *policy, lull_comm_t **out) {
+    if (comm == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "a communicator");
+    if (out == NULL)
+        return lull__fail(LULL_ERR_INVALID, "lull_comm_create: out is NULL");
+    if (lull_role_name(role) == NULL)
+        return lull__fail(LULL_ERR_INVALID, "lull_comm_create: %d is no role",
+                          (int)role);
+    lull_status_t status = lull__policy_parse(policy, &comm->policy);
+    if (status != LULL_OK)
+        return status;
+    comm->role = role;
+    comm->compressed = strcmp(comm->policy.spec[role], "none") != 0;
+    return lull__registry_hook();
+}
+
+lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
+                               const char *policy, lull_comm_t **out) {
+    lull_status_t status = check_comm(comm);
+    if (status != LULL_OK)
+        return status;
+    MPI_Comm native;
+    int error = MPI_Comm_dup(comm, &native);
+    if (error != MPI_SUCCESS)
+        return lull__fail_mpi(error, "MPI_Comm_dup", NULL);
+    MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
+
+    lull_comm_t *new = calloc(1, sizeof *new);
+    status = fill(new, role, policy, out);
+    status = lull__agree(native, status, role, new ? &new->policy : NULL);
+    if (status != LULL_OK)
+        goto free_native;
+    new->native = native;
+    MPI_Comm_rank(native, &new->rank);
+    MPI_Comm_size(native, &new->size);
+    lull__registry_add(new);
+    *out = new;
+    return LULL_OK;
+
+free_native:
+    free(new);
+    MPI_Comm_free(&native);
+    return status;
+}
+
+void lull_comm_destroy(lull_comm_t *comm) {
+    if (comm == NULL || !lull__registry_has(comm))
+        return;
+    for (lull_request_t *request;
+         !comm->dead && (request = lull__request_of(comm)) != NULL;)
+        lull__complete(request);
+    lull__registry_remove(comm);
+    int down = 0;
+    MPI_Finalized(&down);
+    if (!comm->dead && !down)
+        MPI_Comm_free(&comm->native);
+    free(comm);
+}
+
+int lull_comm_rank(const lull_comm_t *comm) {
+    return comm->rank;
+}
+
+int lull_comm_size(const lull_comm_t *comm) {
+    return comm->size;
+}
+
+lull_role_t lull_comm_role(const lull_comm_t *comm) {
+    return comm->role;
+}
+
+const char *lull_comm_policy(const lull_comm_t *comm) {
+    return comm->policy.spec[comm->role];
+}

@@ -1,0 +1,134 @@
+/* What the files of this folder share: the communicator, a call, a request. */
+#ifndef LULL__COMM_INTERNAL_H
+#define LULL__COMM_INTERNAL_H
+
+#include <lull/comm.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "policy.h"
+
+typedef enum lull__kind {
+    LULL__ALLREDUCE,
+    LULL__REDUCE_SCATTER,
+    LULL__ALLGATHER,
+    LULL__BCAST,
+    LULL__SEND,
+    LULL__RECV,
+    LULL__BARRIER,
+    LULL__KIND_COUNT
+} lull__kind_t;
+
+/* One call of a user, as all layers below see it. */
+typedef struct lull__call {
+    lull__kind_t kind;
+    const void *send; /* LULL_IN_PLACE where the call has it */
+    void *recv;
+    size_t count;
+    lull_dtype_t dtype;
+    lull_op_t op;
+    int peer, tag; /* peer is the root of a bcast */
+    lull_comm_t *comm;
+} lull__call_t;
+
+typedef struct lull__counters {
+    uint64_t calls, bytes, wire_bytes;
+    double total_s, encode_s, wait_s, decode_s;
+    uint64_t bypasses[LULL_BYPASS_COUNT];
+} lull__counters_t;
+
+struct lull_comm {
+    MPI_Comm native; /* private duplicate, for MPI's own calls */
+    int rank, size;
+    lull_role_t role;
+    lull__policy_t policy;
+    bool compressed; /* the policy of this role is not none */
+    bool dead;       /* MPI is finalised: the duplicates are gone */
+    lull__counters_t counters;
+    lull_comm_t *next; /* in the registry */
+};
+
+struct lull_request {
+    bool active;
+    lull__call_t call;
+    MPI_Request *subs; /* of MPI's own calls, all posted at once */
+    size_t sub_count, sub_capacity;
+    size_t next_sub, got; /* the first not complete; values received */
+    int error;            /* the last of a subrequest */
+    void *scratch;        /* freed at the end */
+    lull_status_t (*finish)(lull_request_t *request); /* may be NULL */
+    bool done;
+    lull_status_t status;
+    char sentence[LULL__SENTENCE_MAX]; /* of a status that is an error */
+    lull_request_t *next; /* in the registry, or of its free list */
+};
+
+/* registry.c: live communicators and requests of the process. */
+void lull__registry_add(lull_comm_t *comm);
+void lull__registry_remove(lull_comm_t *comm);
+bool lull__registry_has(const lull_comm_t *comm);
+/* Frees the duplicates when MPI_Finalize begins. */
+lull_status_t lull__registry_hook(void);
+lull_status_t lull__request_new(const lull__call_t *call, lull_request_t **out);
+bool lull__request_is(const lull_request_t *request);
+void lull__request_free(lull_request_t *request);
+/* The first active request of a communicator that is not done, or NULL. */
+lull_request_t *lull__request_of(const lull_comm_t *comm);
+
+/* agree.c: collective. `local` is what this rank found about its arguments,
+ * with its sentence; all ranks return the same judgement. */
+lull_status_t lull__agree(MPI_Comm comm, lull_status_t local, lull_role_t role,
+                          const lull__policy_t *policy);
+
+/* native.c: MPI's own calls, in pieces below 2^31. */
+lull_status_t lull__native_run(const lull__call_t *call);
+lull_status_t lull__native_start(lull_request_t *request);
+/* Posts the pieces of one call into the request, which may be another's. */
+lull_status_t lull__native_post(const lull__call_t *call, lull_request_t *to);
+/* Room for n more subrequests. */
+lull_status_t lull__request_room(lull_request_t *request, size_t n);
+/* Largest count of one piece; tests make it small. */
+extern size_t lull__native_max;
+MPI_Datatype lull__native_type(lull_dtype_t dtype); /* MPI_DATATYPE_NULL */
+lull_status_t lull__fail_mpi(int error, const char *what,
+                             const lull_comm_t *comm);
+
+/* half.c: reductions of 16-bit floats, which MPI does not have. */
+lull_status_t lull__half_start(lull_request_t *request);
+
+/* average.c: averages that do not overflow where the average is finite. */
+void lull__average_before(const void *in, void *out, size_t count,
+                          lull_dtype_t dtype, int ranks);
+void lull__average_after(void *data, size_t count, lull_dtype_t dtype,
+                         int ranks);
+
+/* wait.c */
+lull_status_t lull__complete(lull_request_t *request); /* blocks */
+
+/* stats.c */
+double lull__now(void);
+void lull__count(const lull__call_t *call);
+
+static inline size_t lull__size_of(lull_dtype_t dtype) {
+    return lull_dtype_bits(dtype) / 8;
+}
+
+static inline bool lull__is_half(lull_dtype_t dtype) {
+    return dtype == LULL_F16 || dtype == LULL_BF16;
+}
+
+static inline bool lull__is_float(lull_dtype_t dtype) {
+    return dtype == LULL_F32 || dtype == LULL_F64 || lull__is_half(dtype);
+}
+
+static inline bool lull__reduces(lull__kind_t kind) {
+    return kind == LULL__ALLREDUCE || kind == LULL__REDUCE_SCATTER;
+}
+
+static inline bool lull__in_place_call(const lull__call_t *call) {
+    return call->send == LULL_IN_PLACE;
+}
+
+#endif

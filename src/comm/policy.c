@@ -1,0 +1,311 @@
+/* Parses policies: presets, codecs for each role, further keys. */
+#include "policy.h"
+
+#include <ctype.h>
+#include <lull/codec.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A word of the string: [at, at + size). */
+typedef struct word {
+    const char *at;
+    size_t size;
+} word_t;
+
+typedef struct parser {
+    const char *text;
+    lull__policy_t *out;
+    unsigned keys_seen; /* bit per row of `keys` */
+} parser_t;
+
+static lull_status_t complain(const parser_t *p, lull_status_t status,
+                              const char *at, const char *why) {
+    return lull__fail(status, "policy '%.200s': %s, at character %zu: '%.40s'",
+                      p->text, why, (size_t)(at - p->text) + 1, at);
+}
+
+static bool is(word_t w, const char *name) {
+    return w.size == strlen(name) && memcmp(w.at, name, w.size) == 0;
+}
+
+/* The codecs a policy may name. A lossy one never carries parameters. */
+static const struct codec_row {
+    const char *name;
+    bool lossless, rated;
+} codecs[] = {
+    {"raw", true, false},   {"mpc", true, true},   {"zfp", false, true},
+    {"bf16", false, false}, {"expo", true, false}, {"mxint8", false, false},
+};
+
+static const struct codec_row *codec_of(word_t w) {
+    const char *colon = memchr(w.at, ':', w.size);
+    word_t name = {w.at, colon ? (size_t)(colon - w.at) : w.size};
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
+        if (is(name, codecs[i].name))
+            return &codecs[i];
+    return NULL;
+}
+
+/* A number such as 8 or 6.5, all of the word. */
+static bool is_rate(word_t w) {
+    size_t digits = 0, dots = 0;
+    for (size_t i = 0; i < w.size; i++) {
+        digits += isdigit((unsigned char)w.at[i]) != 0;
+        dots += w.at[i] == '.';
+    }
+    return digits > 0 && dots <= 1 && digits + dots == w.size && w.size < 8 &&
+           isdigit((unsigned char)w.at[0]);
+}
+
+/* "raw" needs no codec; whether the others exist is asked of the library. */
+static lull_status_t available(const parser_t *p, word_t w, const char *spec) {
+    lull_codec_t codec;
+    if (strcmp(spec, "raw") == 0)
+        return complain(p, LULL_ERR_UNSUPPORTED, w.at,
+                        "the codec raw is not in this build yet");
+    lull_status_t status = lull_codec_parse(spec, LULL_F32, &codec);
+    if (status == LULL_ERR_INVALID) {
+        char why[160];
+        snprintf(why, sizeof why, "%.150s", lull_last_error());
+        const char *colon = memchr(w.at, ':', w.size);
+        return complain(p, status, colon ? colon + 1 : w.at, why);
+    }
+    return complain(p, LULL_ERR_UNSUPPORTED, w.at,
+                    "this codec is not in this build yet");
+}
+
+/* Checks a codec's spec and stores it for a role. */
+static lull_status_t set_codec(parser_t *p, unsigned role, word_t w) {
+    if (w.size == 0)
+        return complain(p, LULL_ERR_INVALID, w.at, "a codec is missing");
+    if (is(w, "none")) {
+        strcpy(p->out->spec[role], "none");
+        return LULL_OK;
+    }
+    const struct codec_row *row = codec_of(w);
+    if (row == NULL)
+        return complain(p, LULL_ERR_INVALID, w.at, "no such codec");
+    const char *colon = memchr(w.at, ':', w.size);
+    if (colon != NULL && !row->rated)
+        return complain(p, LULL_ERR_INVALID, colon,
+                        "this codec takes no parameter");
+    if (colon == NULL && strcmp(row->name, "zfp") == 0)
+        return complain(p, LULL_ERR_INVALID, w.at + w.size,
+                        "zfp needs a rate, as in zfp:8");
+    if (colon != NULL) {
+        word_t rate = {colon + 1, w.size - (size_t)(colon + 1 - w.at)};
+        if (!is_rate(rate))
+            return complain(p, LULL_ERR_INVALID, rate.at,
+                            "a number was expected");
+    }
+    if (role == LULL_ROLE_OTHER)
+        return complain(p, LULL_ERR_INVALID, w.at,
+                        "role other is never compressed");
+    if (role == LULL_ROLE_PARAM && !row->lossless)
+        return complain(p, LULL_ERR_INVALID, w.at,
+                        "role param takes raw or lossless codecs only");
+    char *spec = p->out->spec[role];
+    if (w.size >= LULL__SPEC_MAX)
+        return complain(p, LULL_ERR_INVALID, w.at, "too long");
+    memcpy(spec, w.at, w.size);
+    spec[w.size] = '\0';
+    return available(p, w, spec);
+}
+
+/* The codec of all compressed roles; lossy ones leave parameters raw. */
+static lull_status_t set_all(parser_t *p, word_t w) {
+    for (unsigned role = 0; role < LULL_ROLE_PARAM; role++) {
+        lull_status_t status = set_codec(p, role, w);
+        if (status != LULL_OK)
+            return status;
+    }
+    if (is(w, "none"))
+        return LULL_OK;
+    if (codec_of(w)->lossless)
+        return set_codec(p, LULL_ROLE_PARAM, w);
+    strcpy(p->out->spec[LULL_ROLE_PARAM], "raw");
+    return LULL_OK;
+}
+
+/* A word made from a rate, checked where the user wrote the rate. */
+static lull_status_t set_zfp(parser_t *p, unsigned role, word_t rate) {
+    char spec[LULL__SPEC_MAX];
+    if (!is_rate(rate))
+        return complain(p, LULL_ERR_INVALID, rate.at, "a rate was expected");
+    int n = snprintf(spec, sizeof spec, "zfp:%.*s", (int)rate.size, rate.at);
+    parser_t inner = {spec, p->out, 0};
+    lull_status_t status = set_codec(&inner, role, (word_t){spec, (size_t)n});
+    if (status == LULL_OK)
+        return status;
+    char why[160];
+    snprintf(why, sizeof why, "%.150s", lull_last_error());
+    return complain(p, status, rate.at, why);
+}
+
+static lull_status_t set_lossless(parser_t *p, unsigned role) {
+    static const char mpc[] = "mpc";
+    parser_t inner = {mpc, p->out, 0};
+    return set_codec(&inner, role, (word_t){mpc, sizeof mpc - 1});
+}
+
+static lull_status_t set_mzhybrid(parser_t *p, word_t w, word_t args) {
+    static const unsigned lossless[] = {LULL_ROLE_TP, LULL_ROLE_PP,
+                                        LULL_ROLE_PARAM};
+    word_t rate = {"8", 1};
+    (void)w;
+    lull_status_t status = set_zfp(p, LULL_ROLE_DP, args.at ? args : rate);
+    for (unsigned i = 0; i < 3 && status == LULL_OK; i++)
+        status = set_lossless(p, lossless[i]);
+    return status;
+}
+
+static lull_status_t set_zhybrid(parser_t *p, word_t w, word_t args) {
+    word_t high = {"16", 2}, low = {"8", 1};
+    (void)w;
+    if (args.at != NULL) {
+        const char *comma = memchr(args.at, ',', args.size);
+        high = args;
+        if (comma != NULL) {
+            high.size = (size_t)(comma - args.at);
+            low.at = comma + 1;
+            low.size = args.size - high.size - 1;
+        }
+    }
+    strcpy(p->out->spec[LULL_ROLE_PARAM], "raw");
+    lull_status_t status = set_zfp(p, LULL_ROLE_TP, high);
+    if (status == LULL_OK)
+        status = set_zfp(p, LULL_ROLE_PP, high);
+    return status == LULL_OK ? set_zfp(p, LULL_ROLE_DP, low) : status;
+}
+
+static lull_status_t refuse_auto(parser_t *p, word_t w, word_t args) {
+    (void)args;
+    return complain(p, LULL_ERR_UNSUPPORTED, w.at,
+                    "the policy auto is not in this build");
+}
+
+static const struct preset {
+    const char *name;
+    lull_status_t (*set)(parser_t *p, word_t w, word_t args);
+} presets[] = {
+    {"mzhybrid", set_mzhybrid},
+    {"zhybrid", set_zhybrid},
+    {"auto", refuse_auto},
+};
+
+/* The first part, where it is no key: a preset, or a codec for all roles. */
+static lull_status_t set_preset(parser_t *p, word_t w) {
+    const char *colon = memchr(w.at, ':', w.size);
+    word_t name = w, args = {NULL, 0};
+    if (colon != NULL) {
+        name.size = (size_t)(colon - w.at);
+        args = (word_t){colon + 1, w.size - name.size - 1};
+    }
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (is(name, presets[i].name))
+            return presets[i].set(p, w, args);
+    if (w.size != 0 && !is(w, "none") && codec_of(w) == NULL)
+        return complain(p, LULL_ERR_INVALID, w.at, "no such policy or codec");
+    return set_all(p, w);
+}
+
+static lull_status_t set_min(parser_t *p, unsigned unused, word_t w) {
+    uint64_t value = 0;
+    size_t i = 0;
+    (void)unused;
+    for (; i < w.size && isdigit((unsigned char)w.at[i]); i++)
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(w.at[i] - '0'), &value))
+            return complain(p, LULL_ERR_INVALID, w.at, "too large");
+    if (i == 0 || i != w.size)
+        return complain(p, LULL_ERR_INVALID, w.at + i,
+                        "a number of bytes was expected");
+    p->out->min = value;
+    return LULL_OK;
+}
+
+static lull_status_t set_hier(parser_t *p, unsigned unused, word_t w) {
+    (void)unused;
+    if (is(w, "0"))
+        return LULL_OK;
+    if (!is(w, "1"))
+        return complain(p, LULL_ERR_INVALID, w.at, "0 or 1 was expected");
+    return complain(p, LULL_ERR_UNSUPPORTED, w.at,
+                    "hier=1 is not in this build yet");
+}
+
+static const struct key {
+    const char *name;
+    lull_status_t (*set)(parser_t *p, unsigned role, word_t value);
+    unsigned role;
+} keys[] = {
+#define ROW(name, value, text) {text, set_codec, value},
+    LULL_ROLE_TABLE(ROW)
+#undef ROW
+        {"min", set_min, 0},
+    {"hier", set_hier, 0},
+};
+
+static lull_status_t set_key(parser_t *p, word_t part, const char *equals) {
+    word_t name = {part.at, (size_t)(equals - part.at)};
+    word_t value = {equals + 1, part.size - name.size - 1};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!is(name, keys[i].name))
+            continue;
+        if (p->keys_seen & 1u << i)
+            return complain(p, LULL_ERR_INVALID, part.at,
+                            "this key is there twice");
+        p->keys_seen |= 1u << i;
+        return keys[i].set(p, keys[i].role, value);
+    }
+    return complain(p, LULL_ERR_INVALID, part.at,
+                    "no such key (dp, tp, pp, param, min, hier)");
+}
+
+static lull_status_t set_part(parser_t *p, word_t part) {
+    const char *equals = memchr(part.at, '=', part.size);
+    if (equals != NULL)
+        return set_key(p, part, equals);
+    if (part.size == 0)
+        return complain(p, LULL_ERR_INVALID, part.at, "something is missing");
+    if (part.at != p->text)
+        return complain(p, LULL_ERR_INVALID, part.at,
+                        "a key and '=' were expected");
+    return set_preset(p, part);
+}
+
+lull_status_t lull__policy_parse(const char *text, lull__policy_t *out) {
+    lull__policy_t policy = {.min = LULL__POLICY_MIN_DEFAULT};
+    parser_t p = {text ? text : "none", &policy, 0};
+    for (unsigned role = 0; role < LULL_ROLE_COUNT; role++)
+        strcpy(policy.spec[role], "none");
+    for (const char *at = p.text;; at++) {
+        size_t size = strcspn(at, ";");
+        lull_status_t status = set_part(&p, (word_t){at, size});
+        if (status != LULL_OK)
+            return status;
+        at += size;
+        if (*at == '\0')
+            break;
+    }
+    *out = policy;
+    return LULL_OK;
+}
+
+void lull__policy_text(const lull__policy_t *policy,
+                       char text[LULL__POLICY_MAX]) {
+    size_t n = 0;
+    for (unsigned role = 0; role < LULL_ROLE_OTHER; role++)
+        n += (size_t)snprintf(text + n, LULL__POLICY_MAX - n, "%s=%s;",
+                              lull_role_name(role), policy->spec[role]);
+    snprintf(text + n, LULL__POLICY_MAX - n, "min=%llu;hier=%d",
+             (unsigned long long)policy->min, policy->hier);
+}
+
+lull_status_t lull_policy_check(const char *text) {
+    lull__policy_t policy;
+    return lull__policy_parse(text, &policy);
+}

@@ -1,0 +1,155 @@
+/* Requests: waited for, tested, moved on. */
+#include <string.h>
+
+#include "internal.h"
+
+static lull_status_t keep(lull_request_t *request, lull_status_t status) {
+    request->done = true;
+    request->status = status;
+    if (status != LULL_OK)
+        strncpy(request->sentence, lull_last_error(),
+                sizeof request->sentence - 1);
+    return status;
+}
+
+/* Counts of both sides must agree; MPI itself only finds too long ones. */
+static lull_status_t check_count(const lull_request_t *request) {
+    const lull__call_t *call = &request->call;
+    if (call->kind != LULL__RECV || call->peer == MPI_PROC_NULL ||
+        request->got == call->count)
+        return LULL_OK;
+    return lull__fail(LULL_ERR_MISMATCH,
+                      "lull_recv: rank %d sent %zu values, %zu were expected",
+                      call->peer, request->got, call->count);
+}
+
+static lull_status_t settle(lull_request_t *request) {
+    if (request->error != MPI_SUCCESS)
+        return lull__fail_mpi(request->error, "an outstanding operation",
+                              request->call.comm);
+    lull_status_t status = check_count(request);
+    if (status == LULL_OK && request->finish != NULL)
+        status = request->finish(request);
+    return status;
+}
+
+/* Moves one request on; `block` waits for it. One subrequest at a time, since
+ * MPI_Waitall of Open MPI 4.1 spins for ever on some that end in an error. */
+static void advance(lull_request_t *request, bool block) {
+    for (; request->next_sub < request->sub_count; request->next_sub++) {
+        MPI_Request *sub = &request->subs[request->next_sub];
+        MPI_Status status;
+        int flag = 1, n = 0;
+        int error =
+            block ? MPI_Wait(sub, &status) : MPI_Test(sub, &flag, &status);
+        if (error == MPI_SUCCESS && !flag)
+            return;
+        if (error != MPI_SUCCESS)
+            request->error = error;
+        else if (request->call.kind == LULL__RECV)
+            MPI_Get_count(&status, lull__native_type(request->call.dtype), &n);
+        request->got += n > 0 ? (size_t)n : 0;
+    }
+    keep(request, settle(request));
+}
+
+lull_status_t lull__complete(lull_request_t *request) {
+    if (!request->done)
+        advance(request, true);
+    return request->status;
+}
+
+static lull_status_t check(lull_request_t *const *request, const char *name) {
+    if (request == NULL)
+        return lull__fail(LULL_ERR_INVALID, "%s: request is NULL", name);
+    if (*request != NULL && !lull__request_is(*request))
+        return lull__fail(LULL_ERR_STATE, "%s: the request is not active",
+                          name);
+    if (*request != NULL && !(*request)->done &&
+        (!lull__registry_has((*request)->call.comm) ||
+         (*request)->call.comm->dead))
+        return lull__fail(LULL_ERR_STATE, "%s: its communicator is gone", name);
+    return LULL_OK;
+}
+
+/* Gives the request back; its status and sentence become the caller's. */
+static lull_status_t retire(lull_request_t **request) {
+    lull_status_t status = (*request)->status;
+    if (status != LULL_OK)
+        lull__error_set((*request)->sentence);
+    lull__request_free(*request);
+    *request = NULL;
+    return status;
+}
+
+/* The time in here belongs to the communicator, if it is still there. */
+static void account(lull_comm_t *comm, double since) {
+    if (!lull__registry_has(comm))
+        return;
+    double spent = lull__now() - since;
+    comm->counters.total_s += spent;
+    comm->counters.wait_s += spent;
+}
+
+lull_status_t lull_wait(lull_request_t **request) {
+    lull_status_t status = check(request, "lull_wait");
+    if (status != LULL_OK || *request == NULL)
+        return status;
+    double since = lull__now();
+    lull_comm_t *comm = (*request)->call.comm;
+    lull__complete(*request);
+    account(comm, since);
+    return retire(request);
+}
+
+/* All of them are waited for, whatever happens; the first failure counts. */
+lull_status_t lull_waitall(size_t count, lull_request_t **requests) {
+    lull_status_t first = LULL_OK;
+    char sentence[LULL__SENTENCE_MAX];
+    if (requests == NULL && count != 0)
+        return lull__fail(LULL_ERR_INVALID, "lull_waitall: requests is NULL");
+    for (size_t i = 0; i < count; i++) {
+        lull_status_t status = lull_wait(&requests[i]);
+        if (status == LULL_OK || first != LULL_OK)
+            continue;
+        first = status;
+        strncpy(sentence, lull_last_error(), sizeof sentence - 1);
+        sentence[sizeof sentence - 1] = '\0';
+    }
+    if (first != LULL_OK)
+        lull__error_set(sentence);
+    return first;
+}
+
+lull_status_t lull_test(lull_request_t **request, int *done) {
+    lull_status_t status = check(request, "lull_test");
+    if (status != LULL_OK)
+        return status;
+    if (done == NULL)
+        return lull__fail(LULL_ERR_INVALID, "lull_test: done is NULL");
+    *done = 1;
+    if (*request == NULL)
+        return LULL_OK;
+    double since = lull__now();
+    lull_comm_t *comm = (*request)->call.comm;
+    if (!(*request)->done)
+        advance(*request, false);
+    account(comm, since);
+    *done = (*request)->done;
+    return *done ? retire(request) : LULL_OK;
+}
+
+/* A probe that asks nothing of anyone moves all of MPI's own on. */
+lull_status_t lull_comm_progress(void) {
+    int flag, up = 0, down = 0;
+    MPI_Initialized(&up);
+    if (up)
+        MPI_Finalized(&down);
+    if (!up || down)
+        return lull__fail(LULL_ERR_STATE, "lull_comm_progress: MPI is %s",
+                          up ? "finalised" : "not initialised");
+    int error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag,
+                           MPI_STATUS_IGNORE);
+    return error == MPI_SUCCESS ? LULL_OK
+                                : lull__fail_mpi(error, "MPI_Iprobe", NULL);
+}
