@@ -1,0 +1,174 @@
+/* The loop over steps: train, save, validate, tell. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agree.h"
+#include "run.h"
+#include "signals.h"
+
+enum { SKIPS_MOST = 10 };
+
+/* ---- Hooks of a step --------------------------------------------------- */
+
+static lull_status_t on_gradients(void *ctx, model_t *model) {
+    run_t *run = ctx;
+    const char *path = run->options.config.dump_grads;
+    if (path == NULL || run->state.step != run->first)
+        return LULL_OK;
+    return dump_tensors(model, &run->groups, SHARDS_GRADIENTS, path);
+}
+
+static lull_status_t on_update(void *ctx) {
+    run_t *run = ctx;
+    saver_before_update(run->saver);
+    return LULL_OK;
+}
+
+static void on_begin(void *ctx, const char *lane, const char *name) {
+    trace_begin(((run_t *)ctx)->trace, lane, name);
+}
+
+static void on_end(void *ctx, const char *lane) {
+    trace_end(((run_t *)ctx)->trace, lane);
+}
+
+static hooks_t make_hooks(run_t *run) {
+    hooks_t hooks = {.ctx = run, .before_update = on_update};
+    if (run->options.config.dump_grads != NULL)
+        hooks.gradients = on_gradients;
+    if (run->trace != NULL) {
+        hooks.span_begin = on_begin;
+        hooks.span_end = on_end;
+    }
+    return hooks;
+}
+
+/* ---- What the ranks agree on after a step ------------------------------ */
+
+typedef struct flags {
+    int64_t signal, failed_step, committed;
+} flags_t;
+
+static bool exchange(run_t *run, flags_t *flags) {
+    flags->signal = signals_caught();
+    flags->failed_step = saver_failure(run->saver);
+    flags->committed = saver_ever_committed(run->saver);
+    lull_status_t status =
+        lull_allreduce(LULL_IN_PLACE, flags, sizeof *flags / sizeof(int64_t),
+                       LULL_I64, LULL_MAX, run->other);
+    return agree_ok(run->other, train_wrap(status, "flags"));
+}
+
+/* A later failure is told and training goes on, the last good checkpoint
+ * stays. When nothing was ever saved, going on would be for nothing. */
+static bool saves_fine(run_t *run, const flags_t *flags) {
+    if (flags->failed_step == 0)
+        return true;
+    saver_tell(run->saver, run->other, flags->failed_step);
+    return flags->committed != 0;
+}
+
+/* ---- A step ------------------------------------------------------------ */
+
+static void count_skip(run_state_t *state, const step_result_t *result) {
+    state->skipped += result->skipped;
+    state->skipped_in_row = result->skipped ? state->skipped_in_row + 1 : 0;
+}
+
+/* A failure inside a step may be one rank's alone while the others wait for
+ * it in MPI: there is nothing left to agree with. */
+static void give_up(void) {
+    const char *why = train_error();
+    train_say("lull-train: a step failed: %s", *why != '\0' ? why : "unknown");
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
+
+static bool validation_due(const run_t *run) {
+    int64_t every = run->options.config.val_every, step = run->state.step;
+    if (run->signal != 0)
+        return false;
+    return step == run->last || (every > 0 && step % every == 0);
+}
+
+static bool save_due(const run_t *run) {
+    int64_t every = run->options.config.ckpt_every, step = run->state.step;
+    return step == run->last || run->signal != 0 ||
+           (every > 0 && step % every == 0);
+}
+
+static lull_status_t validate(run_t *run, step_line_t *line) {
+    trace_begin(run->trace, "validation", "validation");
+    lull_status_t status = model_validate(run->model, &line->val_loss);
+    trace_end(run->trace, "validation");
+    line->validated = status == LULL_OK;
+    return status;
+}
+
+/* Training and the save that follows the update: what a step costs. */
+static bool advance(run_t *run, const hooks_t *hooks, step_line_t *line) {
+    double begin = train_now();
+    flags_t flags;
+    if (train_step(run->model, run->state.step, hooks, &line->result) !=
+        LULL_OK)
+        give_up();
+    ++run->state.step;
+    run->state.updates = model_updates(run->model);
+    count_skip(&run->state, &line->result);
+    saver_poll(run->saver);
+    if (!exchange(run, &flags))
+        return false;
+    run->signal = (int)flags.signal;
+    if (!saves_fine(run, &flags))
+        return false;
+    if (save_due(run))
+        saver_save(run->saver, &run->state);
+    line->seconds = train_now() - begin;
+    return true;
+}
+
+static bool tell(run_t *run, step_line_t *line) {
+    const config_t *config = &run->options.config;
+    line->step = run->state.step;
+    line->blocked = saver_blocked(run->saver);
+    line->bytes_learnt = (double)config->global_batch * config->seq;
+    line->flops = model_step_flops(run->model);
+    lull_status_t status = step_line_sum(&run->watch, run->other, line);
+    if (status == LULL_OK && run->groups.rank == 0) {
+        report_step(&run->report, line);
+        status = metrics_write(run->metrics, line);
+    }
+    return agree_ok(run->other, status);
+}
+
+static bool norms_fine(run_t *run, const step_line_t *line) {
+    if (line->result.skipped && run->groups.rank == 0)
+        train_say("lull-train: step %lld: the gradient norm is not finite: "
+                  "nothing updated",
+                  (long long)line->step);
+    if (run->state.skipped_in_row < SKIPS_MOST)
+        return true;
+    if (run->groups.rank == 0)
+        train_say("lull-train: stopped: the gradient norm was not finite in "
+                  "%d steps in a row: resume from an older checkpoint, or "
+                  "give a smaller --lr",
+                  SKIPS_MOST);
+    return false;
+}
+
+bool run_loop(run_t *run) {
+    hooks_t hooks = make_hooks(run);
+    while (run->state.step < run->last && run->signal == 0) {
+        step_line_t line = {0};
+        if (!advance(run, &hooks, &line))
+            return false;
+        lull_status_t status = LULL_OK;
+        if (validation_due(run))
+            status = validate(run, &line);
+        if (!agree_ok(run->other, status) || !tell(run, &line) ||
+            !norms_fine(run, &line))
+            return false;
+    }
+    return true;
+}
