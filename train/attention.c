@@ -8,6 +8,7 @@ enum { BLOCK = 64 }; /* rows of scores at a time */
 
 /* One head of one sequence, in the arrays of all. */
 typedef struct head {
+    pass_t *pass;
     const float *query, *key, *value; /* rows of `stride` values */
     float *query_grad, *key_grad, *value_grad;
     float *probabilities; /* [seq, seq] */
@@ -18,7 +19,7 @@ typedef struct head {
     float scale;
 } head_t;
 
-static head_t head_at(const pass_t *pass, const saved_t *saved, int sequence,
+static head_t head_at(pass_t *pass, const saved_t *saved, int sequence,
                       int index) {
     const model_t *m = pass->model;
     size_t seq = (size_t)pass->seq, dim = (size_t)m->head_dim;
@@ -27,6 +28,7 @@ static head_t head_at(const pass_t *pass, const saved_t *saved, int sequence,
     size_t heads = (size_t)m->heads;
     const float *query = saved->qkv + row * stride + number * 3 * dim;
     return (head_t){
+        .pass = pass,
         .query = query,
         .key = query + dim,
         .value = query + 2 * dim,
@@ -47,11 +49,11 @@ static void head_forward(const head_t *h) {
         int rows = h->seq - first < BLOCK ? h->seq - first : BLOCK;
         int seen = first + rows;
         float *scores = h->probabilities + (size_t)first * (size_t)h->seq;
-        product(PRODUCT_NT,
-                &(product_t){rows, seen, h->dim,
-                             h->query + (size_t)first * (size_t)h->stride,
-                             h->key, scores, h->stride, h->stride, h->seq,
-                             h->scale, 0});
+        pass_small_product(
+            h->pass, PRODUCT_NT,
+            &(product_t){rows, seen, h->dim,
+                         h->query + (size_t)first * (size_t)h->stride, h->key,
+                         scores, h->stride, h->stride, h->seq, h->scale, 0});
         kernel_softmax_forward(&(scores_t){scores, (size_t)h->seq, (size_t)rows,
                                            (size_t)seen, (size_t)first});
         product(
@@ -74,21 +76,25 @@ static void head_backward(const head_t *h) {
         float beta = first == last ? 0.0f : 1.0f;
         const float *grad =
             h->context_grad + (size_t)first * (size_t)h->context_stride;
-        product(PRODUCT_TN,
-                &(product_t){seen, h->dim, rows, p, grad, h->value_grad, h->seq,
-                             h->context_stride, h->stride, 1, beta});
-        product(PRODUCT_NT,
-                &(product_t){rows, seen, h->dim, grad, h->value, h->scores,
-                             h->context_stride, h->stride, seen, 1, 0});
+        pass_small_product(h->pass, PRODUCT_TN,
+                           &(product_t){seen, h->dim, rows, p, grad,
+                                        h->value_grad, h->seq,
+                                        h->context_stride, h->stride, 1, beta});
+        pass_small_product(h->pass, PRODUCT_NT,
+                           &(product_t){rows, seen, h->dim, grad, h->value,
+                                        h->scores, h->context_stride, h->stride,
+                                        seen, 1, 0});
         kernel_softmax_backward(&(scores_t){p, (size_t)h->seq, (size_t)rows,
                                             (size_t)seen, (size_t)first},
                                 h->scores, (size_t)seen);
-        product(PRODUCT_NN, &(product_t){rows, h->dim, seen, h->scores, h->key,
-                                         h->query_grad + at, seen, h->stride,
-                                         h->stride, h->scale, 0});
-        product(PRODUCT_TN, &(product_t){seen, h->dim, rows, h->scores,
-                                         h->query + at, h->key_grad, seen,
-                                         h->stride, h->stride, h->scale, beta});
+        pass_small_product(h->pass, PRODUCT_NN,
+                           &(product_t){rows, h->dim, seen, h->scores, h->key,
+                                        h->query_grad + at, seen, h->stride,
+                                        h->stride, h->scale, 0});
+        pass_small_product(h->pass, PRODUCT_TN,
+                           &(product_t){seen, h->dim, rows, h->scores,
+                                        h->query + at, h->key_grad, seen,
+                                        h->stride, h->stride, h->scale, beta});
     }
 }
 

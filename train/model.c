@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "model_state.h"
+#include "pass.h"
 
 void *model_alloc(model_t *m, size_t count, size_t size) {
     size_t bytes;
@@ -99,6 +99,7 @@ lull_status_t model_create(const config_t *config, const groups_t *groups,
     m->groups = groups;
     m->data = data;
     set_sizes(m);
+    product_one_thread();
     status = tensors_make(m);
     if (status == LULL_OK)
         status = slots_make(m);

@@ -1,27 +1,19 @@
 /* Products and communication of a pass. */
 #include "pass.h"
 
-#include <cblas.h>
-
-void product(product_kind_t kind, const product_t *p) {
-    CBLAS_TRANSPOSE a = kind == PRODUCT_TN ? CblasTrans : CblasNoTrans;
-    CBLAS_TRANSPOSE b = kind == PRODUCT_NT ? CblasTrans : CblasNoTrans;
-    int lda = kind == PRODUCT_TN ? p->rows : p->inner;
-    int ldb = kind == PRODUCT_NT ? p->inner : p->cols;
-    cblas_sgemm(CblasRowMajor, a, b, p->rows, p->cols, p->inner,
-                p->alpha != 0 ? p->alpha : 1.0f, p->a,
-                p->a_stride ? p->a_stride : lda, p->b,
-                p->b_stride ? p->b_stride : ldb, p->beta, p->c,
-                p->c_stride ? p->c_stride : p->cols);
-}
-
 void pass_progress(pass_t *pass) {
     if (pass->model->groups->world > 1 && pass->status == LULL_OK)
         pass->status = lull_comm_progress();
 }
 
+void pass_small_product(pass_t *pass, product_kind_t kind,
+                        const product_t *what) {
+    if (pass->status == LULL_OK)
+        pass->status = product(kind, what);
+}
+
 void pass_product(pass_t *pass, product_kind_t kind, const product_t *what) {
-    product(kind, what);
+    pass_small_product(pass, kind, what);
     pass_progress(pass);
 }
 

@@ -25,9 +25,15 @@ typedef struct product {
     int a_stride, b_stride, c_stride;
     float alpha, beta;
 } product_t;
-void product(product_kind_t kind, const product_t *product);
+lull_status_t product(product_kind_t kind, const product_t *product);
+/* Every rank is a thread of its own: products use one unless the environment
+ * says otherwise. */
+void product_one_thread(void);
 
-/* A product, then a chance for outstanding communication to move on. */
+/* The same as part of a pass; and followed by a chance for outstanding
+ * communication to move on. */
+void pass_small_product(pass_t *pass, product_kind_t kind,
+                        const product_t *what);
 void pass_product(pass_t *pass, product_kind_t kind, const product_t *what);
 void pass_progress(pass_t *pass);
 
