@@ -67,20 +67,22 @@ typedef struct lull_ckpt_options {
                              63 of [A-Za-z0-9_-]; NULL: agreed through dir;
                              copied */
     lull_ckpt_mode_t mode;
-    lull_device_t *device;   /* where tensors live; NULL: host */
-    uint64_t buffer_bytes;   /* staging budget; 0: 256 MiB. At least 1 MiB */
-    uint32_t max_pending;    /* saves queued before save blocks; 0: 2 */
-    double commit_timeout_s; /* 0: 600 */
-    uint32_t keep_last;      /* retention: newest K by seq; 0: keep all */
-    uint64_t keep_every;     /* and every M-th step; 0: none */
-    bool detect_mutation;    /* hash tensors again at wait_snapshot */
-    uint32_t copy_threads;   /* 0: 1 */
-    uint32_t flush_threads;  /* 0: 2 */
-    const int *cpus;         /* affinity of background threads; copied */
-    size_t cpu_count;        /* 0: inherited */
-    int nice;                /* added niceness of background threads */
-    uint64_t write_cap;      /* bytes/s a rank; 0: none */
-    lull_ckpt_agree_fn agree;
+    lull_device_t *device;    /* where tensors live; NULL: host */
+    uint64_t buffer_bytes;    /* staging budget; 0: 256 MiB. At least 1 MiB */
+    uint32_t max_pending;     /* saves queued before save blocks; 0: 2 */
+    double commit_timeout_s;  /* 0: 600 */
+    uint32_t keep_last;       /* retention: newest K by seq; 0: keep all */
+    uint64_t keep_every;      /* and every M-th step; 0: none */
+    bool detect_mutation;     /* hash tensors again at wait_snapshot; a save
+                                 is voted for only after that (or a later
+                                 wait, save or close) has compared them */
+    uint32_t copy_threads;    /* 0: 1 */
+    uint32_t flush_threads;   /* 0: 2 */
+    const int *cpus;          /* affinity of background threads; copied */
+    size_t cpu_count;         /* 0: inherited */
+    int nice;                 /* added niceness of background threads */
+    uint64_t write_cap;       /* bytes/s a rank; 0: none */
+    lull_ckpt_agree_fn agree; /* LULL_ERR_UNSUPPORTED so far, world > 1 */
     void *agree_ctx;
 } lull_ckpt_options_t;
 
@@ -111,8 +113,8 @@ typedef struct lull_ckpt_tensor {
     uint64_t shape[LULL_MAX_DIMS];        /* of this box */
     const void *data;                     /* on the engine's device */
     uint32_t replica, replicas; /* which of how many ranks hold this box;
-                                   0, 0: only this rank. One is chosen to
-                                   write it, the same on all ranks. */
+                                   0, 0: only this rank. They share its
+                                   writing, each element once. */
     const char *alias_of;       /* tied: the name of the tensor it equals;
                                    data is NULL then. Usually NULL. */
 } lull_ckpt_tensor_t;
@@ -232,8 +234,8 @@ LULL_API lull_status_t lull_ckpt_stats(lull_ckpt_t *ckpt,
                                        lull_ckpt_stats_t *out);
 
 /* Waits for every save, stops the threads and reports the first failure no
- * wait has reported. Afterwards only destroy (and requests' destroy) may be
- * called. Blocks. */
+ * wait has reported. Afterwards only destroy, requests' destroy,
+ * lull_ckpt_test and lull_ckpt_stats may be called. Blocks. */
 LULL_API lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt);
 
 /* Frees an engine. Without close first it cancels: threads are joined, an
@@ -368,31 +370,6 @@ LULL_API lull_status_t lull_ckpt_info_state(const lull_ckpt_info_t *info,
                                             const char *name, uint32_t rank,
                                             void *data, size_t capacity,
                                             size_t *bytes);
-
-/* Row `index` of the host states, in the order of ranks; false past the
- * last. */
-typedef struct lull_ckpt_state_info {
-    const char *name; /* owned by info */
-    uint32_t rank;    /* that saved it: what info_state wants */
-    bool per_rank;
-    uint64_t bytes;
-} lull_ckpt_state_info_t;
-LULL_API bool lull_ckpt_info_state_at(const lull_ckpt_info_t *info,
-                                      size_t index,
-                                      lull_ckpt_state_info_t *out);
-
-/* What one rank wrote and how long its stages took, in seconds, 0 where it is
- * not known; false past the last rank. */
-typedef struct lull_ckpt_rank_info {
-    uint64_t bytes;  /* of its files */
-    uint64_t shards; /* host states included */
-    double queued_s; /* from save until the first byte was copied */
-    double copy_s;   /* until the snapshot was taken */
-    double flush_s;  /* from the first byte copied to the last written */
-    double fsync_s;
-} lull_ckpt_rank_info_t;
-LULL_API bool lull_ckpt_info_rank_at(const lull_ckpt_info_t *info, size_t rank,
-                                     lull_ckpt_rank_info_t *out);
 
 /* A slice that the caller wants: the box (offset, shape) of tensor `name`,
  * placed row-major and contiguous at `data`, with the dtype it was saved as

@@ -1,0 +1,226 @@
+/* The engine's own structures, shared by the files of its write side. What a
+ * save goes through, each stage by one background thread and in the order of
+ * saves:
+ *
+ *   save.c    describe   the caller: checks, copies descriptors and host state
+ *   copy.c    copy       copy threads: lay out, then chunk by chunk to the ring
+ *   store.c   open       opener: directory, space, files; chunks may be written
+ *   store.c   finish     finisher: header, length, fsync, vote
+ *   commit.c  commit     committer: rank 0 publishes, the others wait
+ *
+ * A failed save goes through all stages too; each then only counts it. */
+#ifndef LULL__CKPT_ENGINE_H
+#define LULL__CKPT_ENGINE_H
+
+#include <lull/ckpt.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "device/device.h"
+#include "io/file.h"
+#include "io/queue.h"
+#include "lock.h"
+#include "naming.h"
+#include "retention.h"
+#include "ring.h"
+#include "vote.h"
+
+/* What this rank stores: a shard and where its bytes are now. */
+typedef struct lull__item {
+    lull__shard_t shard;
+    const void *data;
+    uint64_t bytes;
+    uint64_t fold; /* of hashes of what was copied; to detect mutation */
+    bool host;     /* `data` is the save's own copy, not on the device */
+} lull__item_t;
+
+/* A data file of a save. */
+typedef struct lull__data_file {
+    lull__entry_name_t name;
+    lull__file_t direct; /* for chunks; O_DIRECT where that works */
+    lull__file_t plain;  /* for the header */
+    bool is_direct;
+    uint64_t room;       /* reserved for the header: where data begins */
+    uint64_t data_bytes; /* behind it */
+    uint64_t header_hash;
+    uint64_t *hashes;     /* of each block */
+    uint64_t first_chunk; /* of the save's, here */
+    size_t first, count;  /* of the save's items, in order */
+} lull__data_file_t;
+
+/* A chunk: a ring slot and the write of it. */
+typedef struct lull__chunk {
+    lull__io_job_t job;
+    lull_ckpt_request_t *save;
+    lull__data_file_t *file;
+    uint64_t begin, bytes; /* of the file's data */
+    uint32_t slot;
+    struct lull__chunk *next; /* waiting for the file to be open */
+} lull__chunk_t;
+
+/* One save; the public request is a reference to it. Plain fields are set by
+ * the stage that owns the save, and read by later ones. */
+struct lull_ckpt_request {
+    lull_ckpt_t *ckpt;
+    uint64_t number, step, parent_seq;
+    void *event; /* on the caller's stream */
+    /* described */
+    lull__item_t *items;
+    size_t item_count, item_room;
+    lull_ckpt_meta_t *aliases, *meta;
+    size_t alias_count, meta_count;
+    lull__arena_t arena;
+    /* laid out */
+    lull__item_t **order;
+    lull__data_file_t *files;
+    size_t file_count;
+    uint64_t chunk_count;
+    /* opened */
+    lull__dir_t dir;
+    lull__entry_name_t dir_name;
+    /* finished: the vote, for the coordinator */
+    bool voted;
+    lull__vote_times_t times;
+    /* From here on under the engine's lock. */
+    lull_ckpt_request_t *next; /* of the pending ones, by number */
+    unsigned refs;
+    /* Stages begun, and stages over (well or not). */
+    bool planning, opening, finishing, committing;
+    bool planned, opened, finished;
+    bool copied;  /* nobody reads the tensors any more */
+    bool decided; /* committed or not, as far as this rank will know */
+    bool verifying, verified; /* detect_mutation: being, been compared */
+    uint64_t next_chunk, copying, writing;
+    lull__chunk_t *waiting; /* chunks whose file is not open yet */
+    uint64_t bytes, bytes_copied, bytes_written;
+    lull_ckpt_progress_t at; /* times */
+    double written_s;        /* of the last chunk so far */
+    lull_status_t status;
+    bool reported;
+    char *sentence; /* of status; malloc'ed, may be NULL */
+};
+
+/* A failure that no wait has reported yet. */
+#define LULL__FAILURES_MAX 8
+typedef struct lull__failure {
+    uint64_t number;
+    lull_status_t status;
+    char *sentence;
+} lull__failure_t;
+
+#define LULL__COPY_THREADS_MAX 16
+
+/* One copy thread's own things. */
+typedef struct lull__copier {
+    lull_ckpt_t *ckpt;
+    void *queue;               /* of the device */
+    lull_ckpt_request_t *save; /* whose event the queue was told to wait for */
+    uint64_t number;           /* of that save: pointers come again */
+    double waited, busy;       /* since last reported */
+} lull__copier_t;
+
+struct lull_ckpt {
+    /* options, checked and copied */
+    lull_ckpt_options_t options;
+    char *dir_path;
+    char run_id[LULL_RUN_ID_MAX];
+    int *cpus;
+    pid_t pid;
+    const lull__io_t *io;
+    lull_device_t *device;
+    lull__dir_t dir, lull_dir; /* opened by rank 0 at open, by others late */
+    lull__lock_t *dir_lock;    /* rank 0 */
+    lull__ring_t *ring;
+    lull__chunk_t *chunks; /* one for each slot of the ring */
+    lull__io_queue_t *queue;
+    lull__history_t history; /* rank 0: what is committed; the committer's */
+    bool direct_refused, direct_probed; /* the opener's */
+    uint64_t verdicts_begin;            /* the committer's: first not deleted */
+    pthread_t threads[3 + LULL__COPY_THREADS_MAX];
+    lull__copier_t copiers[LULL__COPY_THREADS_MAX];
+    unsigned copier_count;
+    unsigned thread_count;
+
+    pthread_mutex_t lock; /* guards all below, and requests as said there */
+    pthread_cond_t changed;
+    lull_ckpt_request_t *pending, **pending_tail; /* not over, by number */
+    unsigned pending_count;
+    uint64_t next_number;
+    bool closed, cancel, stop;
+    lull__failure_t failures[LULL__FAILURES_MAX];
+    unsigned failure_count;
+    lull_ckpt_stats_t stats;
+};
+
+/* engine.c */
+
+/* Refuses NULL, a forked child and, unless `or_closed`, a closed engine. */
+lull_status_t lull__engine_check(const lull_ckpt_t *ckpt, const char *call,
+                                 bool or_closed);
+/* The save has failed: keeps this thread's sentence, if it is the first. The
+ * lock is not held. */
+void lull__save_fail(lull_ckpt_request_t *save, lull_status_t status);
+/* Status so far; the lock is not held. Cancelling counts as a failure. */
+lull_status_t lull__save_status(lull_ckpt_request_t *save);
+/* With the lock held: drops a reference, frees the last one. */
+void lull__save_unref(lull_ckpt_request_t *save);
+/* Frees what only the stages need. */
+void lull__save_free_work(lull_ckpt_request_t *save);
+/* Waits for `seconds`, or less when the engine is cancelled: then false. */
+bool lull__engine_sleep(lull_ckpt_t *ckpt, double seconds);
+/* The first pending save whose flag at offset `begun` is not set, once it is
+ * `ready` (called with the lock held); sets the flag. Blocks; NULL: stop. */
+lull_ckpt_request_t *
+lull__engine_next(lull_ckpt_t *ckpt, size_t begun,
+                  bool (*ready)(const lull_ckpt_request_t *save));
+/* The stage is over: sets the flag at the offset, wakes all. */
+void lull__save_set(lull_ckpt_request_t *save, size_t flag);
+/* Opens DIR and DIR/.lull on a rank that does not create them; LULL_ERR_
+ * NOT_FOUND while they are not there. */
+lull_status_t lull__engine_dirs(lull_ckpt_t *ckpt);
+
+/* wait.c */
+
+/* detect_mutation: compares what was copied of each pending save with what is
+ * there now. */
+void lull__wait_verify(lull_ckpt_t *ckpt);
+/* Sets the sentence of the first unreported failure and takes it off the
+ * list; LULL_OK if there is none. */
+lull_status_t lull__wait_report(lull_ckpt_t *ckpt);
+
+/* copy.c, store.c, commit.c: threads' functions; arg is the engine, or a
+ * copier. */
+void *lull__copy_thread(void *arg);
+/* A number that changes with the bytes and their place in the tensor. */
+uint64_t lull__copy_fold(const void *data, uint64_t bytes, uint64_t at);
+void *lull__open_thread(void *arg);
+void *lull__finish_thread(void *arg);
+void *lull__commit_thread(void *arg);
+/* With the lock held: is copying over? */
+void lull__copy_settle(lull_ckpt_request_t *save);
+/* With the lock held: a chunk is in its slot; its write begins, now or when
+ * the file is open. */
+void lull__chunk_ready(lull__chunk_t *chunk);
+/* With the lock held: lets go of chunks that will not be written. */
+void lull__chunks_drop(lull_ckpt_request_t *save);
+
+/* plan.c */
+
+/* Does this replica write the tensor, and which part of it? Every replica
+ * answers from what all of them know; together they write each element once.
+ * *box: in the global tensor; *skip: bytes of `data` before it. False: other
+ * replicas write it. */
+bool lull__plan_share(const lull_ckpt_tensor_t *tensor, uint64_t bytes,
+                      lull__box_t *box, uint64_t *skip);
+/* Order, files, offsets, chunks of a described save. */
+lull_status_t lull__plan_layout(lull_ckpt_request_t *save);
+/* The header of a file through `out`; out NULL measures, *room is the room to
+ * reserve. */
+lull_status_t lull__plan_header(lull_ckpt_request_t *save,
+                                lull__data_file_t *file, lull__out_t *out);
+
+#endif

@@ -1,0 +1,116 @@
+/* Notes between ranks: text with a hash, published whole. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checksum.h"
+#include "naming.h"
+#include "note.h"
+
+#define NOTE_MAX 4096
+
+lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
+                               const lull__note_t *note) {
+    char text[NOTE_MAX], hex[LULL__HASH_HEX];
+    int n = snprintf(text, sizeof text - 32,
+                     "lull-note 1\n%s %s %" PRIu64 " %" PRIu32 " %d %" PRIu64
+                     "\n%s\n",
+                     note->kind, note->run_id, note->number, note->rank,
+                     (int)note->status, note->seq, note->text);
+    if (n < 0 || (size_t)n >= sizeof text - 32)
+        return lull__fail(LULL_ERR_INTERNAL, "%s/%s: the note is too long",
+                          lull->path, name);
+    lull__hash_format(lull__hash_of(text, (size_t)n), hex);
+    n += sprintf(text + n, "%s\n", hex);
+    char temp[LULL__ENTRY_MAX + 8];
+    snprintf(temp, sizeof temp, "tmp-%s", name);
+    lull__publish_t what = {temp, name, text, (uint64_t)n, false};
+    return lull__file_publish(lull, &what);
+}
+
+/* text[n] without its hash line; false: not a note. */
+static bool parse(char *text, size_t n, lull__note_t *out) {
+    int used = 0, status;
+    memset(out, 0, sizeof *out);
+    int fields = sscanf(
+        text, "lull-note 1\n%15s %63s %" SCNu64 " %" SCNu32 " %d %" SCNu64 "%n",
+        out->kind, out->run_id, &out->number, &out->rank, &status, &out->seq,
+        &used);
+    if (fields != 6 || text[used] != '\n' || !lull__run_id_valid(out->run_id))
+        return false;
+    out->status = (lull_status_t)status;
+    size_t length = n - (size_t)used - 2; /* both newlines around the text */
+    if (n < (size_t)used + 2 || length >= sizeof out->text)
+        return false;
+    memcpy(out->text, text + used + 1, length);
+    return true;
+}
+
+lull_status_t lull__note_read(const lull__dir_t *lull, const char *name,
+                              lull__note_t *out) {
+    char *text;
+    uint64_t n, hash;
+    lull_status_t status = lull__file_slurp(lull, name, NOTE_MAX, &text, &n);
+    if (status != LULL_OK)
+        return status;
+    bool ok = n > LULL__HASH_HEX && text[n - 1] == '\n';
+    if (ok) {
+        text[n - 1] = '\0';
+        n -= LULL__HASH_HEX;
+        ok =
+            lull__hash_parse(text + n, &hash) && lull__hash_of(text, n) == hash;
+        text[n] = '\0';
+    }
+    ok = ok && parse(text, n, out);
+    free(text);
+    if (!ok)
+        return lull__fail(LULL_ERR_CORRUPT, "%s/%s: not a note of lull",
+                          lull->path, name);
+    return LULL_OK;
+}
+
+void lull__note_verdict(lull__entry_name_t out, const char *run_id,
+                        uint64_t number) {
+    snprintf(out, LULL__ENTRY_MAX, "verdict-%s-%" PRIu64, run_id, number);
+}
+
+void lull__note_abort(lull__entry_name_t out, const char *run_id,
+                      uint64_t number, uint32_t rank) {
+    snprintf(out, LULL__ENTRY_MAX, "abort-%s-%" PRIu64 "-%" PRIu32, run_id,
+             number, rank);
+}
+
+bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
+                         uint32_t *rank) {
+    lull__entry_name_t expected;
+    const char *last = strrchr(name, '-');
+    if (strncmp(name, "abort-", 6) != 0 || last == NULL)
+        return false;
+    char *end;
+    errno = 0;
+    unsigned long long parsed = strtoull(last + 1, &end, 10);
+    if (errno != 0 || end == last + 1 || *end != '\0' || parsed > UINT32_MAX)
+        return false;
+    lull__note_abort(expected, run_id, number, (uint32_t)parsed);
+    *rank = (uint32_t)parsed;
+    return strcmp(name, expected) == 0;
+}
+
+/* After "kind-": is the rest "RUN-..." of this run? */
+static bool of_run(const char *rest, const char *run_id) {
+    size_t n = strlen(run_id);
+    return strncmp(rest, run_id, n) == 0 && rest[n] == '-';
+}
+
+bool lull__note_is_stale(const char *name, const char *run_id) {
+    static const char *const kinds[] = {"verdict-", "abort-", "joined-"};
+    if (strncmp(name, "tmp-", 4) == 0)
+        name += 4;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strncmp(name, kinds[i], strlen(kinds[i])) == 0)
+            return !of_run(name + strlen(kinds[i]), run_id);
+    /* A reply is only for one nonce; a fresh hello may be waiting. */
+    return strncmp(name, "reply-", 6) == 0;
+}

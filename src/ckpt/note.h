@@ -1,0 +1,41 @@
+/* Notes: small files in DIR/.lull by which ranks tell each other what became
+ * of a save, or which run this is. Format: docs/formats/notes.md. */
+#ifndef LULL__CKPT_NOTE_H
+#define LULL__CKPT_NOTE_H
+
+#include <lull/ckpt.h>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "naming.h"
+
+typedef struct lull__note {
+    char kind[16]; /* "verdict", "abort", "hello", "reply", "joined" */
+    char run_id[LULL_RUN_ID_MAX];
+    uint64_t number;      /* of the save */
+    uint32_t rank;        /* that wrote it */
+    lull_status_t status; /* of the verdict, or of the abort's cause */
+    uint64_t seq;         /* of a committed one */
+    char text[LULL__SENTENCE_MAX];
+} lull__note_t;
+
+/* Publishes `note` as `name`, whole or not at all. Not synced: notes are
+ * between living ranks. */
+lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
+                               const lull__note_t *note);
+/* LULL_ERR_NOT_FOUND: not there. LULL_ERR_CORRUPT: not a note. */
+lull_status_t lull__note_read(const lull__dir_t *lull, const char *name,
+                              lull__note_t *out);
+
+/* Names. */
+void lull__note_verdict(lull__entry_name_t out, const char *run_id,
+                        uint64_t number);
+void lull__note_abort(lull__entry_name_t out, const char *run_id,
+                      uint64_t number, uint32_t rank);
+/* Does `name` say "abort" of this run and save, and of which rank? */
+bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
+                         uint32_t *rank);
+/* Is it a note or a temp of a run other than `run_id` (hellos are kept)? */
+bool lull__note_is_stale(const char *name, const char *run_id);
+
+#endif

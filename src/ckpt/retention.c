@@ -1,0 +1,224 @@
+/* What is committed in a directory, and deleting of it. */
+#include "retention.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "lock.h"
+#include "manifest.h"
+
+#define MANIFEST_MAX ((uint64_t)1 << 32)
+
+static int by_seq(const void *a, const void *b) {
+    const lull__history_row_t *x = a, *y = b;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static lull_status_t append(lull__history_t *history, uint64_t seq,
+                            uint64_t step) {
+    if (history->count == history->room) {
+        size_t room = history->room ? 2 * history->room : 16;
+        lull__history_row_t *rows = realloc(history->rows, room * sizeof *rows);
+        if (rows == NULL)
+            return lull__fail(LULL_ERR_NO_MEMORY, "the list of checkpoints");
+        history->rows = rows;
+        history->room = room;
+    }
+    history->rows[history->count++] = (lull__history_row_t){seq, step};
+    lull__history_taken(history, seq);
+    return LULL_OK;
+}
+
+static void forget_step(lull__history_t *history, uint64_t step) {
+    size_t kept = 0;
+    for (size_t i = 0; i < history->count; i++)
+        if (history->rows[i].step != step)
+            history->rows[kept++] = history->rows[i];
+    history->count = kept;
+}
+
+lull_status_t lull__history_add(lull__history_t *history, uint64_t seq,
+                                uint64_t step) {
+    forget_step(history, step);
+    return append(history, seq, step);
+}
+
+void lull__history_free(lull__history_t *history) {
+    free(history->rows);
+    *history = (lull__history_t){0};
+}
+
+void lull__history_taken(lull__history_t *history, uint64_t seq) {
+    if (seq > history->last)
+        history->last = seq;
+}
+
+/* The seq of DIR/name, from its manifest. */
+static lull_status_t read_seq(const lull__dir_t *dir, const char *name,
+                              uint64_t *seq) {
+    lull__dir_t step;
+    char *text;
+    uint64_t n;
+    lull__manifest_t manifest;
+    lull_status_t status = lull__dir_open_at(dir, name, &step);
+    if (status != LULL_OK)
+        return status;
+    status = lull__file_slurp(&step, LULL__MANIFEST, MANIFEST_MAX, &text, &n);
+    lull__dir_close(&step);
+    if (status != LULL_OK)
+        return status;
+    status = lull__manifest_parse(text, n, name, &manifest);
+    if (status == LULL_OK) {
+        *seq = manifest.seq;
+        lull__manifest_free(&manifest);
+    }
+    free(text);
+    return status;
+}
+
+typedef struct scan {
+    const lull__dir_t *dir;
+    lull__history_t *history;
+    lull_status_t status;
+} scan_t;
+
+static int scan_name(void *ctx, const char *name) {
+    scan_t *scan = ctx;
+    lull__naming_t naming;
+    uint64_t seq;
+    if (lull__naming_parse(name, &naming) != LULL__NAMING_STEP)
+        return 0;
+    lull_status_t status = read_seq(scan->dir, name, &seq);
+    if (status == LULL_ERR_NO_MEMORY)
+        scan->status = status;
+    else if (status == LULL_OK)
+        scan->status = append(scan->history, seq, naming.step);
+    else
+        lull__log(LULL_LOG_WARN, "%s/%s is left alone: %s", scan->dir->path,
+                  name, lull_last_error());
+    return scan->status != LULL_OK;
+}
+
+lull_status_t lull__history_scan(const lull__dir_t *dir,
+                                 lull__history_t *history) {
+    scan_t scan = {dir, history, LULL_OK};
+    lull_status_t status = lull__dir_list(dir, scan_name, &scan);
+    if (status == LULL_OK)
+        status = scan.status;
+    if (history->count > 0)
+        qsort(history->rows, history->count, sizeof *history->rows, by_seq);
+    return status;
+}
+
+/* ---- deleting ---- */
+
+/* An exclusive lock on the manifest: readers hold a shared one. A checkpoint
+ * without a readable manifest has no readers. */
+static lull_status_t lock_manifest(const lull__dir_t *dir, const char *name,
+                                   lull__dir_t *step, lull__file_t *file) {
+    *step = (lull__dir_t)LULL__DIR_CLOSED;
+    *file = (lull__file_t)LULL__FILE_CLOSED;
+    lull_status_t status = lull__dir_open_at(dir, name, step);
+    if (status != LULL_OK)
+        return status;
+    status = lull__file_open(step, LULL__MANIFEST, O_RDONLY, file);
+    if (status == LULL_ERR_NOT_FOUND)
+        return LULL_OK;
+    if (status == LULL_OK)
+        status = lull__file_lock(file, LOCK_EX | LOCK_NB);
+    return status;
+}
+
+lull_status_t lull__trash(const lull__retention_t *what, const char *name,
+                          uint64_t step) {
+    lull__entry_name_t trash;
+    lull__dir_t dir;
+    lull__file_t manifest;
+    lull__naming_trash(trash, what->run_id, what->save, step);
+    lull_status_t status = lock_manifest(what->dir, name, &dir, &manifest);
+    if (status == LULL_OK)
+        status = lull__dir_rename(what->dir, name, what->dir, trash, 0);
+    /* The name is gone for good before the first byte is: after a crash it is
+     * whole, or it is trash. */
+    if (status == LULL_OK)
+        status = lull__dir_sync(what->dir);
+    if (status == LULL_OK)
+        status = lull__dir_remove_tree(what->dir, trash);
+    (void)lull__file_close(&manifest);
+    lull__dir_close(&dir);
+    return status;
+}
+
+static bool keeps(const lull__retention_t *what, const lull__history_t *history,
+                  size_t row) {
+    /* The newest always stays. */
+    size_t newer = history->count - 1 - row;
+    if (newer == 0 || what->keep_last == 0 || newer < what->keep_last)
+        return true;
+    return what->keep_every != 0 &&
+           history->rows[row].step % what->keep_every == 0;
+}
+
+/* Kept rows move to the front; those at and behind `i`, and the count that
+ * keeps() goes by, are as they were until the end. */
+lull_status_t lull__retention_run(const lull__retention_t *what,
+                                  lull__history_t *history, size_t *deleted) {
+    lull_status_t first = LULL_OK;
+    size_t gone = 0, kept = 0, rows = history->count;
+    for (size_t i = 0; i < rows; i++) {
+        lull__history_row_t row = history->rows[i];
+        lull_status_t status = LULL_OK;
+        bool stays = keeps(what, history, i);
+        if (!stays) {
+            lull__entry_name_t name;
+            lull__naming_step(name, row.step);
+            status = lull__trash(what, name, row.step);
+            stays = status != LULL_OK && status != LULL_ERR_NOT_FOUND;
+            gone += status == LULL_OK;
+        }
+        if (status != LULL_OK && stays && status != LULL_ERR_BUSY &&
+            first == LULL_OK)
+            first = status;
+        if (stays)
+            history->rows[kept++] = row;
+    }
+    history->count = kept;
+    if (deleted != NULL)
+        *deleted = gone;
+    return first;
+}
+
+lull_status_t lull_ckpt_prune(const char *path, uint32_t keep_last,
+                              uint64_t keep_every, size_t *deleted) {
+    if (path == NULL || keep_last == 0)
+        return lull__fail(LULL_ERR_INVALID, "lull_ckpt_prune: %s",
+                          path ? "keep_last is 0" : "dir is NULL");
+    lull__dir_t dir, lull = LULL__DIR_CLOSED;
+    lull__lock_t *lock = NULL;
+    lull__history_t history = {0};
+    char run_id[LULL_RUN_ID_MAX];
+    lull__run_id_make(run_id);
+    lull_status_t status = lull__dir_open(lull__io_default(), path, &dir);
+    if (status != LULL_OK)
+        return status;
+    status = lull__dir_create(&dir, LULL__LULL_DIR, true);
+    if (status == LULL_OK)
+        status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
+    if (status == LULL_OK)
+        status = lull__lock_take(&lull, run_id, &lock);
+    if (status == LULL_OK)
+        status = lull__history_scan(&dir, &history);
+    lull__retention_t what = {&dir, run_id, 0, keep_last, keep_every};
+    if (status == LULL_OK)
+        status = lull__retention_run(&what, &history, deleted);
+    lull__history_free(&history);
+    lull__lock_drop(lock);
+    lull__dir_close(&lull);
+    lull__dir_close(&dir);
+    return status;
+}

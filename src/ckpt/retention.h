@@ -1,0 +1,56 @@
+/* What is committed in a directory, what of it may go, and how it goes. */
+#ifndef LULL__CKPT_RETENTION_H
+#define LULL__CKPT_RETENTION_H
+
+#include <lull/ckpt.h>
+
+#include "io/file.h"
+#include "naming.h"
+
+typedef struct lull__history_row {
+    uint64_t seq, step;
+} lull__history_row_t;
+
+/* Committed checkpoints by ascending seq. Zeros are an empty one. */
+typedef struct lull__history {
+    lull__history_row_t *rows;
+    size_t count, room;
+    uint64_t last; /* the highest seq ever seen here */
+} lull__history_t;
+
+/* Reads the manifests of a directory. A checkpoint whose manifest cannot be
+ * read is left out: it is neither counted nor deleted. */
+lull_status_t lull__history_scan(const lull__dir_t *dir,
+                                 lull__history_t *history);
+/* A seq is taken, whatever becomes of the row. */
+void lull__history_taken(lull__history_t *history, uint64_t seq);
+/* A commit: takes the place of an older one of the same step. */
+lull_status_t lull__history_add(lull__history_t *history, uint64_t seq,
+                                uint64_t step);
+void lull__history_free(lull__history_t *history);
+
+typedef struct lull__retention {
+    const lull__dir_t *dir;
+    const char *run_id; /* for names of trash */
+    uint64_t save;
+    uint32_t keep_last;  /* 0: all */
+    uint64_t keep_every; /* 0: none */
+} lull__retention_t;
+
+/* Deletes what is not kept; what a reader holds, or cannot be deleted, stays
+ * for the next time. *deleted (may be NULL) counts. */
+lull_status_t lull__retention_run(const lull__retention_t *what,
+                                  lull__history_t *history, size_t *deleted);
+
+/* Renames DIR/name to trash, syncs DIR, deletes it. LULL_ERR_BUSY: a reader
+ * holds it. */
+lull_status_t lull__trash(const lull__retention_t *what, const char *name,
+                          uint64_t step);
+
+/* Under the lock: puts back or deletes what crashed runs left: partial and
+ * old directories, trash, notes of other runs than `run_id`. `lull`: DIR/.lull.
+ */
+lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
+                          const char *run_id);
+
+#endif

@@ -1,0 +1,406 @@
+/* Opener: directory, space, files. Writes of chunks. Finisher: header, length,
+ * fsync, vote. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine.h"
+#include "note.h"
+#include "safetensors.h"
+
+#define POLL_MIN_S 0.0005
+#define POLL_MAX_S 0.02
+#define SECTOR 4096u
+
+/* ---- opening ---- */
+
+static bool planned(const lull_ckpt_request_t *save) {
+    return save->planned;
+}
+
+/* Has rank 0 decided against this save already? LULL_OK: not that we know. */
+static lull_status_t look_for_abort(lull_ckpt_request_t *save) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    lull__entry_name_t name;
+    lull__note_t note;
+    lull__note_verdict(name, ckpt->run_id, save->number);
+    if (lull__note_read(&ckpt->lull_dir, name, &note) != LULL_OK ||
+        note.status == LULL_OK)
+        return LULL_OK;
+    return lull__fail(LULL_ERR_ABORTED, "step %" PRIu64 " is not saved: %s",
+                      save->step, note.text);
+}
+
+static lull_status_t rank0_is_late(lull_ckpt_request_t *save) {
+    return lull__fail(LULL_ERR_TIMEOUT,
+                      "%s/%s: rank 0 did not create it within %.0f s",
+                      save->ckpt->dir_path, save->dir_name,
+                      save->ckpt->options.commit_timeout_s);
+}
+
+/* Rank 0 creates the directory of a save, the others wait for it. */
+static lull_status_t open_dir(lull_ckpt_request_t *save) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    lull_status_t status;
+    if (ckpt->options.rank == 0) {
+        status = lull__dir_create(&ckpt->dir, save->dir_name, false);
+        return status != LULL_OK
+                   ? status
+                   : lull__dir_open_at(&ckpt->dir, save->dir_name, &save->dir);
+    }
+    double deadline = lull__now() + ckpt->options.commit_timeout_s;
+    double nap = POLL_MIN_S;
+    for (;;) {
+        status = lull__engine_dirs(ckpt);
+        if (status == LULL_OK)
+            status = lull__dir_open_at(&ckpt->dir, save->dir_name, &save->dir);
+        if (status != LULL_ERR_NOT_FOUND)
+            return status;
+        if (ckpt->lull_dir.fd >= 0 &&
+            (status = look_for_abort(save)) != LULL_OK)
+            return status;
+        if (lull__now() > deadline)
+            return rank0_is_late(save);
+        if (!lull__engine_sleep(ckpt, nap))
+            return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
+        nap = nap * 2 < POLL_MAX_S ? nap * 2 : POLL_MAX_S;
+    }
+}
+
+static lull_status_t check_space(lull_ckpt_request_t *save) {
+    const lull__io_t *io = save->ckpt->io;
+    uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
+    for (size_t f = 0; f < save->file_count; f++)
+        need += save->files[f].room + save->files[f].data_bytes;
+    int rc = io->ops->space(io, save->dir.fd, &have);
+    if (rc == 0 && have < need)
+        return lull__fail(LULL_ERR_NO_SPACE,
+                          "%s: step %" PRIu64 " needs %" PRIu64
+                          " bytes, %" PRIu64 " are free",
+                          save->ckpt->dir_path, save->step, need, have);
+    return LULL_OK; /* a file system that cannot tell is tried */
+}
+
+/* Is an O_DIRECT write taken here? Its bytes are where the header goes. */
+static bool probe_direct(const lull__file_t *file) {
+    static const _Alignas(SECTOR) char zeros[SECTOR];
+    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
+}
+
+static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    if (ckpt->direct_refused || file->data_bytes == 0)
+        return;
+    lull_status_t status = lull__file_open(&save->dir, file->name,
+                                           O_WRONLY | O_DIRECT, &file->direct);
+    if (status == LULL_OK && !ckpt->direct_probed) {
+        ckpt->direct_probed = probe_direct(&file->direct);
+        status = ckpt->direct_probed ? LULL_OK : LULL_ERR_IO;
+    }
+    file->is_direct = status == LULL_OK;
+    if (file->is_direct)
+        return;
+    ckpt->direct_refused = true;
+    (void)lull__file_close(&file->direct);
+    lull__log(LULL_LOG_INFO, "writing through the page cache: %s",
+              lull_last_error());
+}
+
+static lull_status_t open_files(lull_ckpt_request_t *save) {
+    lull_status_t status = LULL_OK;
+    for (size_t f = 0; status == LULL_OK && f < save->file_count; f++) {
+        lull__data_file_t *file = &save->files[f];
+        status = lull__file_open(&save->dir, file->name,
+                                 O_RDWR | O_CREAT | O_TRUNC, &file->plain);
+        if (status == LULL_OK)
+            open_direct(save, file);
+    }
+    return status;
+}
+
+static lull_status_t open_save(lull_ckpt_request_t *save) {
+    lull__naming_partial(save->dir_name, save->step, save->ckpt->run_id,
+                         save->number);
+    lull_status_t status = lull__save_status(save);
+    if (status == LULL_OK)
+        status = open_dir(save);
+    if (status == LULL_OK)
+        status = check_space(save);
+    if (status == LULL_OK)
+        status = open_files(save);
+    return status;
+}
+
+/* When rank 0 has aborted, and taken the directory away, its reason is the
+ * better one. */
+static lull_status_t first_cause(lull_ckpt_request_t *save,
+                                 lull_status_t status) {
+    char sentence[LULL__SENTENCE_MAX];
+    if (status == LULL_OK || save->ckpt->options.rank == 0 ||
+        save->ckpt->lull_dir.fd < 0 || save->voted)
+        return status;
+    snprintf(sentence, sizeof sentence, "%s", lull_last_error());
+    lull_status_t aborted = look_for_abort(save);
+    if (aborted != LULL_OK)
+        return aborted;
+    lull__error_set(sentence);
+    return status;
+}
+
+/* ---- chunks ---- */
+
+static void chunk_done(lull__io_job_t *job, lull_status_t status) {
+    lull__chunk_t *chunk = (lull__chunk_t *)job; /* job comes first */
+    lull_ckpt_request_t *save = chunk->save;
+    lull_ckpt_t *ckpt = save->ckpt;
+    if (status != LULL_OK)
+        lull__save_fail(save, status);
+    uint64_t bytes = status == LULL_OK ? chunk->bytes : 0;
+    lull__ring_give(ckpt->ring, chunk->slot);
+    pthread_mutex_lock(&ckpt->lock);
+    save->bytes_written += bytes;
+    ckpt->stats.bytes_written += bytes;
+    save->written_s = lull__now();
+    if (--save->writing == 0)
+        pthread_cond_broadcast(&ckpt->changed);
+    pthread_mutex_unlock(&ckpt->lock);
+}
+
+_Static_assert(offsetof(lull__chunk_t, job) == 0, "a job is its chunk");
+
+static void write_chunk(lull__chunk_t *chunk) {
+    lull__data_file_t *file = chunk->file;
+    lull__io_job_t *job = &chunk->job;
+    job->data = lull__ring_data(chunk->save->ckpt->ring, chunk->slot);
+    job->file = file->is_direct ? &file->direct : &file->plain;
+    job->offset = file->room + chunk->begin;
+    job->bytes = chunk->bytes;
+    job->done = chunk_done;
+    if (file->is_direct && job->bytes % SECTOR != 0) {
+        /* Whole sectors; the file is cut to its length when it is finished. */
+        uint64_t pad = SECTOR - job->bytes % SECTOR;
+        memset((char *)lull__ring_data(chunk->save->ckpt->ring, chunk->slot) +
+                   job->bytes,
+               0, pad);
+        job->bytes += pad;
+    }
+    lull__io_queue_write(chunk->save->ckpt->queue, job);
+}
+
+void lull__chunk_ready(lull__chunk_t *chunk) {
+    lull_ckpt_request_t *save = chunk->save;
+    save->writing++;
+    if (save->opened && save->status == LULL_OK) {
+        write_chunk(chunk);
+        return;
+    }
+    chunk->next = save->waiting;
+    save->waiting = chunk;
+    if (save->status != LULL_OK || save->ckpt->cancel)
+        lull__chunks_drop(save);
+}
+
+void lull__chunks_drop(lull_ckpt_request_t *save) {
+    while (save->waiting != NULL) {
+        lull__chunk_t *chunk = save->waiting;
+        save->waiting = chunk->next;
+        save->writing--;
+        lull__ring_give(save->ckpt->ring, chunk->slot);
+    }
+}
+
+/* Those that came before the files were open, in the order they came. */
+static void write_waiting(lull_ckpt_request_t *save) {
+    lull__chunk_t *chunk = save->waiting, *ordered = NULL;
+    while (chunk != NULL) {
+        lull__chunk_t *next = chunk->next;
+        chunk->next = ordered;
+        ordered = chunk;
+        chunk = next;
+    }
+    save->waiting = NULL;
+    while (ordered != NULL) {
+        chunk = ordered;
+        ordered = chunk->next;
+        write_chunk(chunk);
+    }
+}
+
+void *lull__open_thread(void *arg) {
+    lull_ckpt_t *ckpt = arg;
+    lull_ckpt_request_t *save;
+    size_t begun = offsetof(lull_ckpt_request_t, opening);
+    while ((save = lull__engine_next(ckpt, begun, planned)) != NULL) {
+        lull_status_t status = first_cause(save, open_save(save));
+        if (status != LULL_OK)
+            lull__save_fail(save, status);
+        pthread_mutex_lock(&ckpt->lock);
+        save->opened = true;
+        if (save->status == LULL_OK && !ckpt->cancel)
+            write_waiting(save);
+        else
+            lull__chunks_drop(save);
+        pthread_cond_broadcast(&ckpt->changed);
+        pthread_mutex_unlock(&ckpt->lock);
+    }
+    return NULL;
+}
+
+/* ---- finishing ---- */
+
+static bool written(const lull_ckpt_request_t *save) {
+    const lull_ckpt_t *ckpt = save->ckpt;
+    bool compared = !ckpt->options.detect_mutation || save->verified ||
+                    save->status != LULL_OK || ckpt->cancel;
+    return save->opened && save->copied && save->writing == 0 && compared;
+}
+
+/* A sink that appends to a file. */
+typedef struct sink {
+    const lull__file_t *file;
+    uint64_t at;
+} sink_t;
+
+static lull_status_t sink_write(void *ctx, const void *data, size_t n) {
+    sink_t *sink = ctx;
+    lull_status_t status = lull__file_write(sink->file, data, n, sink->at);
+    sink->at += n;
+    return status;
+}
+
+static lull_status_t write_header(lull_ckpt_request_t *save,
+                                  lull__data_file_t *file) {
+    sink_t sink = {&file->plain, 0};
+    lull__out_t *out;
+    lull_status_t status = lull__out_create(sink_write, &sink, &out);
+    if (status != LULL_OK)
+        return status;
+    status = lull__plan_header(save, file, out);
+    lull_status_t finished = lull__out_finish(out, NULL, &file->header_hash);
+    lull__out_destroy(out);
+    return status != LULL_OK ? status : finished;
+}
+
+/* Header, exact length, fsync: the file is done. */
+static lull_status_t finish_file(lull_ckpt_request_t *save,
+                                 lull__data_file_t *file) {
+    lull_status_t status = write_header(save, file);
+    if (status == LULL_OK)
+        status =
+            lull__file_truncate(&file->plain, file->room + file->data_bytes);
+    double from = lull__now();
+    if (status == LULL_OK)
+        status = lull__file_sync(&file->plain);
+    save->times.fsync_s += lull__now() - from;
+    return status;
+}
+
+static void put_vote(lull_ckpt_request_t *save, lull__out_t *out) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    lull__vote_writer_t writer;
+    lull__vote_head_t head = {.save = save->number,
+                              .step = save->step,
+                              .world = ckpt->options.world,
+                              .rank = ckpt->options.rank};
+    strcpy(head.run_id, ckpt->run_id);
+    lull__vote_begin(&writer, out, &head);
+    for (size_t f = 0; f < save->file_count; f++) {
+        const lull__data_file_t *file = &save->files[f];
+        lull__vote_file_t row = {
+            .name = file->name,
+            .bytes = file->room + file->data_bytes,
+            .header_bytes = file->room,
+            .header_hash = file->header_hash,
+            .hashes = file->hashes,
+            .hash_count =
+                (file->data_bytes + LULL__BLOCK_BYTES - 1) / LULL__BLOCK_BYTES};
+        lull__vote_file(&writer, &row);
+    }
+    for (size_t i = 0; i < save->item_count; i++)
+        lull__vote_shard(&writer, &save->order[i]->shard);
+    for (size_t i = 0; i < save->alias_count; i++)
+        lull__vote_alias(&writer, save->aliases[i].key, save->aliases[i].value);
+    lull__vote_end(&writer, &save->times);
+}
+
+static lull_status_t write_vote_temp(lull_ckpt_request_t *save,
+                                     const char *temp) {
+    lull__file_t file;
+    lull__out_t *out;
+    lull_status_t status =
+        lull__file_open(&save->dir, temp, O_WRONLY | O_CREAT | O_TRUNC, &file);
+    if (status != LULL_OK)
+        return status;
+    sink_t sink = {&file, 0};
+    status = lull__out_create(sink_write, &sink, &out);
+    if (status == LULL_OK) {
+        put_vote(save, out);
+        status = lull__out_finish(out, NULL, NULL);
+        lull__out_destroy(out);
+    }
+    if (status == LULL_OK)
+        status = lull__file_sync(&file);
+    (void)lull__file_close(&file);
+    return status;
+}
+
+/* From the rename on, this rank has voted and does not withdraw. */
+static lull_status_t vote(lull_ckpt_request_t *save) {
+    lull__entry_name_t name;
+    char temp[LULL__ENTRY_MAX + 8];
+    lull__naming_vote(name, save->ckpt->options.rank);
+    snprintf(temp, sizeof temp, "tmp-%s", name);
+    lull_status_t status = write_vote_temp(save, temp);
+    if (status == LULL_OK)
+        status = lull__dir_rename(&save->dir, temp, NULL, name, 0);
+    if (status != LULL_OK)
+        return status;
+    save->voted = true;
+    return lull__dir_sync(&save->dir);
+}
+
+static void fill_times(lull_ckpt_request_t *save) {
+    pthread_mutex_lock(&save->ckpt->lock);
+    const lull_ckpt_progress_t *at = &save->at;
+    save->times.queued_s = at->copy_begin_s - at->queued_s;
+    save->times.copy_s = at->snapshot_s - at->copy_begin_s;
+    if (save->written_s > at->copy_begin_s)
+        save->times.flush_s = save->written_s - at->copy_begin_s;
+    pthread_mutex_unlock(&save->ckpt->lock);
+}
+
+static lull_status_t finish_save(lull_ckpt_request_t *save) {
+    lull_status_t status = lull__save_status(save);
+    for (size_t f = 0; status == LULL_OK && f < save->file_count; f++)
+        status = finish_file(save, &save->files[f]);
+    fill_times(save);
+    if (status == LULL_OK)
+        status = vote(save);
+    for (size_t f = 0; f < save->file_count; f++) {
+        (void)lull__file_close(&save->files[f].direct);
+        (void)lull__file_close(&save->files[f].plain);
+    }
+    return status;
+}
+
+void *lull__finish_thread(void *arg) {
+    lull_ckpt_t *ckpt = arg;
+    lull_ckpt_request_t *save;
+    size_t begun = offsetof(lull_ckpt_request_t, finishing);
+    while ((save = lull__engine_next(ckpt, begun, written)) != NULL) {
+        lull_status_t status = first_cause(save, finish_save(save));
+        if (status != LULL_OK)
+            lull__save_fail(save, status);
+        pthread_mutex_lock(&ckpt->lock);
+        save->at.durable_s = lull__now();
+        ckpt->stats.fsync_s += save->times.fsync_s;
+        pthread_mutex_unlock(&ckpt->lock);
+        lull__save_set(save, offsetof(lull_ckpt_request_t, finished));
+    }
+    return NULL;
+}

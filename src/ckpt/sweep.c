@@ -1,0 +1,95 @@
+/* What crashed runs left, put back or deleted; only under the lock. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "naming.h"
+#include "note.h"
+#include "retention.h"
+
+/* An old checkpoint of the same step was moved away for its successor, which
+ * was never published: it goes back. Else it is trash. */
+static lull_status_t put_back(const lull__dir_t *dir, const char *name,
+                              uint64_t step) {
+    lull__entry_name_t home;
+    lull__naming_step(home, step);
+    if (lull__dir_has(dir, home))
+        return lull__dir_remove_tree(dir, name);
+    lull_status_t status = lull__dir_rename(dir, name, dir, home, 0);
+    if (status == LULL_OK)
+        lull__log(LULL_LOG_WARN,
+                  "%s/%s put back: its successor was not "
+                  "committed",
+                  dir->path, home);
+    return status;
+}
+
+typedef struct sweep {
+    const lull__dir_t *dir;
+    const char *run_id;
+    char **names;
+    size_t count, room;
+} sweep_t;
+
+static int gather(void *ctx, const char *name) {
+    sweep_t *sweep = ctx;
+    if (sweep->count == sweep->room) {
+        size_t room = sweep->room ? 2 * sweep->room : 16;
+        char **names = realloc(sweep->names, room * sizeof *names);
+        if (names == NULL)
+            return -ENOMEM;
+        sweep->names = names;
+        sweep->room = room;
+    }
+    char *copy = strdup(name);
+    if (copy == NULL)
+        return -ENOMEM;
+    sweep->names[sweep->count++] = copy;
+    return 0;
+}
+
+static lull_status_t sweep_name(const sweep_t *sweep, const char *name) {
+    lull__naming_t naming;
+    switch (lull__naming_parse(name, &naming)) {
+    case LULL__NAMING_PARTIAL:
+    case LULL__NAMING_TRASH:
+        return lull__dir_remove_tree(sweep->dir, name);
+    case LULL__NAMING_OLD:
+        return put_back(sweep->dir, name, naming.step);
+    default:
+        return LULL_OK;
+    }
+}
+
+static lull_status_t sweep_note(const sweep_t *sweep, const char *name) {
+    if (!lull__note_is_stale(name, sweep->run_id))
+        return LULL_OK;
+    return lull__dir_unlink(sweep->dir, name);
+}
+
+/* Names first, then deeds: a listing may skip what moves under it. */
+static lull_status_t each(const lull__dir_t *dir, const char *run_id,
+                          lull_status_t (*fn)(const sweep_t *, const char *)) {
+    sweep_t sweep = {.dir = dir, .run_id = run_id};
+    lull_status_t status = lull__dir_list(dir, gather, &sweep);
+    for (size_t i = 0; i < sweep.count; i++) {
+        if (status == LULL_OK)
+            status = fn(&sweep, sweep.names[i]);
+        free(sweep.names[i]);
+    }
+    free(sweep.names);
+    return status;
+}
+
+lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
+                          const char *run_id) {
+    lull_status_t status = each(dir, run_id, sweep_name);
+    if (status == LULL_OK)
+        status = lull__dir_sync(dir);
+    if (status == LULL_OK)
+        status = each(lull, run_id, sweep_note);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* Do the boxes of every tensor tile it? */
+#include "tiles.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "names.h"
+
+/* A box of a tensor: offset and shape, ndim numbers each. */
+typedef struct row {
+    struct row *next;
+    uint64_t dims[];
+} row_t;
+
+typedef struct tensor {
+    const char *name;
+    uint64_t *global;
+    row_t *rows;
+    size_t count;
+    lull_dtype_t dtype;
+    uint32_t ndim, rank; /* that spoke of it first */
+} tensor_t;
+
+typedef struct alias {
+    const char *name, *of;
+} alias_t;
+
+struct lull__tiles {
+    lull__arena_t arena;
+    lull__names_t names;
+    tensor_t *tensors;
+    size_t tensor_count, tensor_room;
+    alias_t *aliases;
+    size_t alias_count, alias_room;
+};
+
+static lull_status_t no_memory(void) {
+    return lull__fail(LULL_ERR_NO_MEMORY, "checking that tensors are whole");
+}
+
+/* Room for one more; false: no memory. */
+static bool grow(void **array, size_t count, size_t *room, size_t each) {
+    if (count < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 64;
+    void *grown = realloc(*array, more * each);
+    if (grown == NULL)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+lull_status_t lull__tiles_create(lull__tiles_t **out) {
+    lull__tiles_t *tiles = calloc(1, sizeof *tiles);
+    if (tiles == NULL)
+        return no_memory();
+    *out = tiles;
+    return LULL_OK;
+}
+
+void lull__tiles_destroy(lull__tiles_t *tiles) {
+    if (tiles == NULL)
+        return;
+    lull__arena_free(&tiles->arena);
+    lull__names_free(&tiles->names);
+    free(tiles->tensors);
+    free(tiles->aliases);
+    free(tiles);
+}
+
+static lull_status_t new_tensor(lull__tiles_t *tiles,
+                                const lull__shard_t *shard, uint32_t rank) {
+    size_t bytes = shard->ndim * sizeof(uint64_t);
+    if (!grow((void **)&tiles->tensors, tiles->tensor_count,
+              &tiles->tensor_room, sizeof *tiles->tensors))
+        return no_memory();
+    tensor_t *tensor = &tiles->tensors[tiles->tensor_count];
+    *tensor =
+        (tensor_t){.dtype = shard->dtype, .ndim = shard->ndim, .rank = rank};
+    tensor->name = lull__arena_text(&tiles->arena, shard->name);
+    tensor->global = (uint64_t *)(void *)lull__arena_copy(&tiles->arena,
+                                                          shard->global, bytes);
+    if (tensor->name == NULL || tensor->global == NULL)
+        return no_memory();
+    lull_status_t status =
+        lull__names_add(&tiles->names, tensor->name, tiles->tensor_count, NULL);
+    tiles->tensor_count += status == LULL_OK;
+    return status;
+}
+
+static lull_status_t add_shard(lull__tiles_t *tiles, const lull__shard_t *shard,
+                               uint32_t rank) {
+    size_t bytes = shard->ndim * sizeof(uint64_t);
+    size_t index = lull__names_find(&tiles->names, shard->name);
+    if (index == SIZE_MAX) {
+        index = tiles->tensor_count;
+        lull_status_t status = new_tensor(tiles, shard, rank);
+        if (status != LULL_OK)
+            return status;
+    }
+    tensor_t *tensor = &tiles->tensors[index];
+    if (tensor->dtype != shard->dtype || tensor->ndim != shard->ndim ||
+        memcmp(tensor->global, shard->global, bytes) != 0)
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "tensor '%.200s': ranks %" PRIu32 " and %" PRIu32
+                          " disagree about its dtype or global shape",
+                          shard->name, tensor->rank, rank);
+    row_t *row = lull__arena_alloc(&tiles->arena, sizeof *row + 2 * bytes);
+    if (row == NULL)
+        return no_memory();
+    memcpy(row->dims, shard->box.offset, bytes);
+    memcpy(row->dims + shard->ndim, shard->box.shape, bytes);
+    row->next = tensor->rows;
+    tensor->rows = row;
+    tensor->count++;
+    return LULL_OK;
+}
+
+static lull_status_t add_alias(lull__tiles_t *tiles,
+                               const lull_ckpt_meta_t *from) {
+    if (!grow((void **)&tiles->aliases, tiles->alias_count, &tiles->alias_room,
+              sizeof *tiles->aliases))
+        return no_memory();
+    alias_t *alias = &tiles->aliases[tiles->alias_count++];
+    alias->name = lull__arena_text(&tiles->arena, from->key);
+    alias->of = lull__arena_text(&tiles->arena, from->value);
+    return alias->name && alias->of ? LULL_OK : no_memory();
+}
+
+lull_status_t lull__tiles_add(lull__tiles_t *tiles, const lull__vote_t *vote) {
+    lull_status_t status = LULL_OK;
+    for (size_t i = 0; status == LULL_OK && i < vote->shard_count; i++)
+        if (vote->shards[i].kind == LULL__SHARD_TENSOR)
+            status = add_shard(tiles, &vote->shards[i], vote->head.rank);
+    for (size_t i = 0; status == LULL_OK && i < vote->alias_count; i++)
+        status = add_alias(tiles, &vote->aliases[i]);
+    return status;
+}
+
+static lull_status_t check_tensor(const tensor_t *tensor) {
+    size_t bytes = tensor->ndim * sizeof(uint64_t), n = 0;
+    bool overlap = false;
+    lull__box_t *boxes = calloc(tensor->count, sizeof *boxes);
+    if (boxes == NULL)
+        return no_memory();
+    for (const row_t *row = tensor->rows; row != NULL; row = row->next, n++) {
+        memcpy(boxes[n].offset, row->dims, bytes);
+        memcpy(boxes[n].shape, row->dims + tensor->ndim, bytes);
+    }
+    bool ok =
+        lull__boxes_tile(tensor->ndim, tensor->global, boxes, n, &overlap);
+    free(boxes);
+    if (ok)
+        return LULL_OK;
+    return lull__fail(LULL_ERR_MISMATCH,
+                      "tensor '%.200s': %s of it was saved %s", tensor->name,
+                      overlap ? "a part" : "not all",
+                      overlap ? "twice" : "by the ranks");
+}
+
+static lull_status_t check_alias(const lull__tiles_t *tiles,
+                                 const alias_t *alias) {
+    if (lull__names_find(&tiles->names, alias->of) == SIZE_MAX)
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "tensor '%.200s' is an alias of '%.200s', which no "
+                          "rank saved",
+                          alias->name, alias->of);
+    if (lull__names_find(&tiles->names, alias->name) != SIZE_MAX)
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "tensor '%.200s' is saved and also an alias",
+                          alias->name);
+    return LULL_OK;
+}
+
+lull_status_t lull__tiles_check(lull__tiles_t *tiles) {
+    lull_status_t status = LULL_OK;
+    for (size_t i = 0; status == LULL_OK && i < tiles->tensor_count; i++)
+        status = check_tensor(&tiles->tensors[i]);
+    for (size_t i = 0; status == LULL_OK && i < tiles->alias_count; i++)
+        status = check_alias(tiles, &tiles->aliases[i]);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* What tests of checkpoints share: a fresh directory, engines, tensors, and a
+ * reader of data files that is not the library's. */
+#ifndef TEST_CKPT_H
+#define TEST_CKPT_H
+
+#include <lull/ckpt.h>
+#include <stdio.h>
+
+/* Makes /tmp/lull-test-XXXXXX (TMPDIR is followed); removed by test_dir_drop.
+ */
+void test_dir_make(char path[256]);
+void test_dir_drop(const char *path);
+
+/* dir/name exists. */
+bool test_has(const char *dir, const char *name);
+/* Entries of a directory whose names begin with `prefix`. */
+unsigned test_count(const char *dir, const char *prefix);
+/* A whole file, malloc'ed, NUL behind; NULL if it cannot be read. */
+char *test_slurp(const char *path, size_t *bytes);
+void test_spit(const char *path, const void *data, size_t bytes);
+
+/* Options of rank `rank` of `world` in `dir`, run id "run", 1 MiB of staging,
+ * commit timeout 20 s. */
+lull_ckpt_options_t test_options(const char *dir, uint32_t rank,
+                                 uint32_t world);
+
+/* A whole one-dimensional tensor. */
+lull_ckpt_tensor_t test_tensor(const char *name, lull_dtype_t dtype,
+                               uint64_t count, const void *data);
+
+/* The bytes of tensor `stored` in a rank's data file of DIR/step-N; malloc'ed.
+ * NULL: it is not there. Fails the test if the file breaks a rule. */
+char *test_stored(const char *dir, uint64_t step, uint32_t rank,
+                  const char *stored, uint64_t *bytes);
+
+/* Fills with what depends on seed, place and step. */
+void test_fill(void *data, size_t bytes, uint64_t seed);
+
+/* Open descriptors of this process. */
+unsigned test_descriptors(void);
+
+#endif
