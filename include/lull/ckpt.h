@@ -371,6 +371,31 @@ LULL_API lull_status_t lull_ckpt_info_state(const lull_ckpt_info_t *info,
                                             void *data, size_t capacity,
                                             size_t *bytes);
 
+/* Row `index` of the host states, in the order of ranks; false past the
+ * last. */
+typedef struct lull_ckpt_state_info {
+    const char *name; /* owned by info */
+    uint32_t rank;    /* that saved it: what info_state wants */
+    bool per_rank;
+    uint64_t bytes;
+} lull_ckpt_state_info_t;
+LULL_API bool lull_ckpt_info_state_at(const lull_ckpt_info_t *info,
+                                      size_t index,
+                                      lull_ckpt_state_info_t *out);
+
+/* What one rank wrote and how long its stages took, in seconds, 0 where it is
+ * not known; false past the last rank. */
+typedef struct lull_ckpt_rank_info {
+    uint64_t bytes;  /* of its files */
+    uint64_t shards; /* host states included */
+    double queued_s; /* from save until the first byte was copied */
+    double copy_s;   /* until the snapshot was taken */
+    double flush_s;  /* from the first byte copied to the last written */
+    double fsync_s;
+} lull_ckpt_rank_info_t;
+LULL_API bool lull_ckpt_info_rank_at(const lull_ckpt_info_t *info, size_t rank,
+                                     lull_ckpt_rank_info_t *out);
+
 /* A slice that the caller wants: the box (offset, shape) of tensor `name`,
  * placed row-major and contiguous at `data`, with the dtype it was saved as
  * (which must equal `dtype`). */

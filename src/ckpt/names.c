@@ -16,6 +16,12 @@ struct lull__names_slot {
     size_t number;
 };
 
+void lull__text_copy(char *to, size_t room, const char *from) {
+    size_t n = strnlen(from, room - 1);
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
 const char *lull__name_shown(const char *name, char shown[LULL__SHOWN_MAX]) {
     size_t i;
     for (i = 0; i < 80 && name[i] != '\0'; i++) {

@@ -35,6 +35,9 @@ lull_status_t lull__names_add(lull__names_t *names, const char *name,
 size_t lull__names_find(const lull__names_t *names, const char *name);
 void lull__names_free(lull__names_t *names);
 
+/* Copies a text, cut to room - 1 bytes. */
+void lull__text_copy(char *to, size_t room, const char *from);
+
 /* `name` for a sentence: control characters as '?', at most 80 bytes. The
  * buffer is the caller's. */
 #define LULL__SHOWN_MAX 96

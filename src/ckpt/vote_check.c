@@ -42,9 +42,11 @@ static const char *check_bytes(const lull__shard_t *shard) {
     if (shard->frame_count !=
         raw / LULL__FRAME_BYTES + (raw % LULL__FRAME_BYTES != 0))
         return "a wrong number of frames";
-    for (uint64_t i = 0; i < shard->frame_count; i++)
-        if (__builtin_add_overflow(sum, shard->frames[i], &sum))
-            return "its frames overflow";
+    for (uint64_t i = 0; i < shard->frame_count; i++) {
+        if (shard->frames[i] > 2 * LULL__FRAME_BYTES)
+            return "a frame is too large";
+        sum += shard->frames[i];
+    }
     return sum == stored ? NULL : "its frames are not its bytes";
 }
 

@@ -54,12 +54,21 @@ struct lull_device {
 /* The host, for engines that were given no device; never destroyed. */
 lull_device_t *lull__device_host(void);
 
-/* One row for each device: opens the part of the name behind ':' (or ""). */
+/* One row for each kind of device. */
 typedef struct lull__device_row {
     const char *name;
+    /* By the part of the name behind ':' (or ""). */
     lull_status_t (*open)(const char *rest, lull_device_t **out);
+    /* The index-th of this kind; LULL_ERR_NOT_FOUND past the last. Fills an
+     * info whose status is LULL_OK. */
+    lull_status_t (*list)(unsigned index, lull_device_info_t *out);
 } lull__device_row_t;
 
 lull_status_t lull__device_open_host(const char *rest, lull_device_t **out);
+lull_status_t lull__device_list_host(unsigned index, lull_device_info_t *out);
+lull_status_t lull__device_open_cuda(const char *rest, lull_device_t **out);
+lull_status_t lull__device_list_cuda(unsigned index, lull_device_info_t *out);
+lull_status_t lull__device_open_sim(const char *rest, lull_device_t **out);
+lull_status_t lull__device_list_sim(unsigned index, lull_device_info_t *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* The host as a device: memory is memory, copies are done at once. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -102,5 +103,13 @@ lull_status_t lull__device_open_host(const char *rest, lull_device_t **out) {
     if (rest[0] != '\0')
         return lull__fail(LULL_ERR_NOT_FOUND, "there is no host:%.40s", rest);
     *out = &host;
+    return LULL_OK;
+}
+
+lull_status_t lull__device_list_host(unsigned index, lull_device_info_t *out) {
+    if (index > 0)
+        return lull__fail(LULL_ERR_NOT_FOUND, "there is one host");
+    snprintf(out->name, sizeof out->name, "host");
+    snprintf(out->text, sizeof out->text, "this machine's memory");
     return LULL_OK;
 }

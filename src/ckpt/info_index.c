@@ -1,0 +1,216 @@
+/* From the shards of all ranks to logical tensors: agreement, tiling, names,
+ * aliases, the index. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "grow.h"
+#include "reader.h"
+
+typedef struct builder {
+    lull_ckpt_info_t *info;
+    lull__reader_tensor_t *tensors;
+    size_t count, room;
+    lull__names_t names;
+} builder_t;
+
+static lull_status_t fail(const builder_t *builder, const char *name,
+                          const char *why) {
+    char shown[LULL__SHOWN_MAX];
+    return lull__fail(LULL_ERR_CORRUPT, "%s: tensor '%s': %s",
+                      builder->info->dir.path, lull__name_shown(name, shown),
+                      why);
+}
+
+static lull_status_t add_tensor(builder_t *builder,
+                                const lull__reader_tensor_t *tensor) {
+    lull_status_t status =
+        lull__grow((void **)&builder->tensors, builder->count, &builder->room,
+                   sizeof *tensor);
+    if (status == LULL_OK)
+        builder->tensors[builder->count++] = *tensor;
+    return status;
+}
+
+static bool same_tensor(const lull__shard_t *a, const lull__shard_t *b) {
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           memcmp(a->global, b->global, a->ndim * sizeof *a->global) == 0;
+}
+
+/* Counts a shard for its tensor, which may be new. */
+static lull_status_t count_shard(builder_t *builder,
+                                 const lull__shard_t *shard) {
+    size_t old;
+    lull_status_t status =
+        lull__names_add(&builder->names, shard->name, builder->count, &old);
+    if (status == LULL_OK && old == SIZE_MAX) {
+        old = builder->count;
+        status = add_tensor(builder, &(lull__reader_tensor_t){
+                                         .name = shard->name, .sample = shard});
+    }
+    if (status != LULL_OK)
+        return status;
+    lull__reader_tensor_t *tensor = &builder->tensors[old];
+    if (!same_tensor(tensor->sample, shard))
+        return fail(builder, shard->name,
+                    "its shards disagree on dtype or shape");
+    tensor->count++;
+    tensor->stored += shard->end - shard->begin;
+    return LULL_OK;
+}
+
+/* Calls fn for each shard of a tensor, in the order of ranks. */
+static lull_status_t each_shard(builder_t *builder,
+                                lull_status_t (*fn)(builder_t *,
+                                                    const lull__shard_t *,
+                                                    size_t file)) {
+    for (size_t r = 0; r < builder->info->rank_count; r++) {
+        const lull__reader_rank_t *rank = &builder->info->ranks[r];
+        for (size_t i = 0; i < rank->vote.shard_count; i++) {
+            const lull__shard_t *shard = &rank->vote.shards[i];
+            if (shard->kind != LULL__SHARD_TENSOR)
+                continue;
+            lull_status_t status =
+                fn(builder, shard, rank->first_file + shard->file);
+            if (status != LULL_OK)
+                return status;
+        }
+    }
+    return LULL_OK;
+}
+
+static lull_status_t count_one(builder_t *builder, const lull__shard_t *shard,
+                               size_t file) {
+    (void)file;
+    builder->info->shard_count++;
+    return count_shard(builder, shard);
+}
+
+/* `first` has run ahead to the end of what was placed. */
+static lull_status_t place_one(builder_t *builder, const lull__shard_t *shard,
+                               size_t file) {
+    size_t t = lull__names_find(&builder->names, shard->name);
+    lull__reader_tensor_t *tensor = &builder->tensors[t];
+    builder->info->shards[tensor->first++] =
+        (lull__reader_shard_t){shard, file};
+    return LULL_OK;
+}
+
+static lull_status_t place_shards(builder_t *builder) {
+    lull_ckpt_info_t *info = builder->info;
+    size_t at = 0;
+    info->shards = calloc(info->shard_count > 0 ? info->shard_count : 1,
+                          sizeof *info->shards);
+    if (info->shards == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu shards", info->shard_count);
+    for (size_t i = 0; i < builder->count; i++) {
+        builder->tensors[i].first = at;
+        at += builder->tensors[i].count;
+    }
+    lull_status_t status = each_shard(builder, place_one);
+    for (size_t i = 0; i < builder->count; i++)
+        builder->tensors[i].first -= builder->tensors[i].count;
+    return status;
+}
+
+static lull_status_t check_tiling(builder_t *builder) {
+    lull__box_t *boxes = NULL;
+    size_t room = 0;
+    lull_status_t status = LULL_OK;
+    for (size_t t = 0; status == LULL_OK && t < builder->count; t++) {
+        const lull__reader_tensor_t *tensor = &builder->tensors[t];
+        const lull__shard_t *sample = tensor->sample;
+        bool overlap;
+        for (size_t i = 0; status == LULL_OK && i < tensor->count; i++) {
+            status = lull__grow((void **)&boxes, i, &room, sizeof *boxes);
+            if (status == LULL_OK)
+                boxes[i] = builder->info->shards[tensor->first + i].shard->box;
+        }
+        if (status == LULL_OK &&
+            !lull__boxes_tile(sample->ndim, sample->global, boxes,
+                              tensor->count, &overlap))
+            status = fail(builder, tensor->name,
+                          overlap ? "parts of it are stored twice"
+                                  : "parts of it are missing");
+    }
+    free(boxes);
+    return status;
+}
+
+static lull_status_t add_alias(builder_t *builder,
+                               const lull_ckpt_meta_t *alias, size_t stored) {
+    size_t of = lull__names_find(&builder->names, alias->value), old;
+    if (of >= stored)
+        return fail(builder, alias->key,
+                    "the tensor that it equals is missing");
+    lull__reader_tensor_t tensor = builder->tensors[of];
+    tensor.name = alias->key;
+    tensor.alias_of = alias->value;
+    tensor.stored = 0;
+    lull_status_t status =
+        lull__names_add(&builder->names, alias->key, builder->count, &old);
+    if (status != LULL_OK)
+        return status;
+    if (old == SIZE_MAX)
+        return add_tensor(builder, &tensor);
+    /* Several ranks may tell of the same tie. */
+    const char *before = builder->tensors[old].alias_of;
+    if (before == NULL || strcmp(before, alias->value) != 0)
+        return fail(builder, alias->key,
+                    "it is tied and stored, or tied twice");
+    return LULL_OK;
+}
+
+static lull_status_t add_aliases(builder_t *builder) {
+    size_t stored = builder->count;
+    for (size_t r = 0; r < builder->info->rank_count; r++) {
+        const lull__vote_t *vote = &builder->info->ranks[r].vote;
+        for (size_t i = 0; i < vote->alias_count; i++) {
+            lull_status_t status =
+                add_alias(builder, &vote->aliases[i], stored);
+            if (status != LULL_OK)
+                return status;
+        }
+    }
+    return LULL_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const lull__reader_tensor_t *)a)->name,
+                  ((const lull__reader_tensor_t *)b)->name);
+}
+
+static lull_status_t make_index(builder_t *builder) {
+    lull_ckpt_info_t *info = builder->info;
+    if (builder->count > 1)
+        qsort(builder->tensors, builder->count, sizeof *builder->tensors,
+              by_name);
+    for (size_t i = 0; i < builder->count; i++) {
+        lull_status_t status =
+            lull__names_add(&info->index, builder->tensors[i].name, i, NULL);
+        if (status != LULL_OK)
+            return status;
+    }
+    return LULL_OK;
+}
+
+lull_status_t lull__reader_index(lull_ckpt_info_t *info) {
+    builder_t builder = {.info = info};
+    lull_status_t status = each_shard(&builder, count_one);
+    if (status == LULL_OK)
+        status = place_shards(&builder);
+    if (status == LULL_OK)
+        status = check_tiling(&builder);
+    if (status == LULL_OK)
+        status = add_aliases(&builder);
+    if (status == LULL_OK)
+        status = make_index(&builder);
+    lull__names_free(&builder.names);
+    info->tensors = builder.tensors;
+    info->tensor_count = builder.count;
+    return status;
+}
+
+size_t lull__reader_find(const lull_ckpt_info_t *info, const char *name) {
+    return lull__names_find(&info->index, name);
+}
