@@ -145,10 +145,15 @@ static lull_status_t fail_frame(const loader_t *loader,
 static lull_status_t decode(const lull__shard_t *shard, const char *frame,
                             uint64_t bytes, worker_t *worker, char *to,
                             uint64_t raw) {
-    (void)frame, (void)bytes, (void)worker, (void)to, (void)raw;
-    return lull__fail(LULL_ERR_UNSUPPORTED,
-                      "codec %.40s: decoding is not supported yet",
-                      shard->codec);
+    lull_frame_info_t about;
+    lull_status_t status = lull_frame_peek(frame, bytes, &about);
+    if (status == LULL_OK && about.codec.dtype != shard->dtype)
+        status = lull__fail(LULL_ERR_CORRUPT, "it holds %s, not %s",
+                            lull_dtype_name(about.codec.dtype),
+                            lull_dtype_name(shard->dtype));
+    if (status == LULL_OK)
+        status = lull_frame_decode(frame, bytes, 0, to, raw, worker->scratch);
+    return status;
 }
 
 static lull_status_t decode_frames(loader_t *loader, worker_t *worker,

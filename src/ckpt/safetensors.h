@@ -83,4 +83,8 @@ lull_status_t lull__st_parse(char *text, size_t n, uint64_t data_bytes,
                              const char *file, lull__st_header_t *out);
 void lull__st_free(lull__st_header_t *header);
 
+/* The directory of a path and the name in it, both malloc'ed.
+ * LULL_ERR_INVALID: it ends in '/'. */
+lull_status_t lull__st_split(const char *path, char **dir, char **name);
+
 #endif

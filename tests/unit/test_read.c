@@ -1,6 +1,7 @@
 /* ckpt: finding, opening, loading and verifying checkpoints. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <lull/codec.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -557,6 +558,94 @@ static void shards_that_do_not_tile(void **state) {
     test_dir_remove(dir);
 }
 
+/* ---- Codecs ---- */
+
+/* Frames of 1 MiB of raw data, as an engine makes them. */
+static void encode(const test_shard_t *shard, uint64_t raw, lull__memory_t *to,
+                   uint64_t **frames, uint64_t *frame_count) {
+    lull_codec_t codec;
+    lull_codec_scratch_t *scratch;
+    unsigned width = lull_dtype_bits(shard->dtype) / 8;
+    assert_ok(lull_codec_parse(shard->codec, shard->dtype, &codec));
+    assert_ok(lull_codec_scratch_create(&scratch));
+    *frame_count = (raw + LULL__FRAME_BYTES - 1) / LULL__FRAME_BYTES;
+    *frames = calloc(*frame_count + 1, sizeof **frames);
+    for (uint64_t i = 0; i < *frame_count; i++) {
+        uint64_t n = raw - i * LULL__FRAME_BYTES;
+        n = n < LULL__FRAME_BYTES ? n : LULL__FRAME_BYTES;
+        lull_buffer_t out = {0};
+        assert_ok(lull_frame_bound(&codec, n / width, &out.capacity));
+        out.data = malloc(out.capacity);
+        assert_ok(lull_frame_encode(
+            &codec, (const char *)shard->data + i * LULL__FRAME_BYTES,
+            n / width, 0, &out, scratch));
+        assert_ok(lull__out_to_memory(to, out.data, out.bytes));
+        (*frames)[i] = out.bytes;
+        free(out.data);
+    }
+    lull_codec_scratch_destroy(scratch);
+}
+
+/* A frame that is not what the vote says: its bytes are as they were written,
+ * so only decoding can tell. */
+static void encode_another(const test_shard_t *shard, uint64_t raw,
+                           lull__memory_t *to, uint64_t **frames,
+                           uint64_t *frame_count) {
+    test_shard_t other = *shard;
+    if (strcmp(shard->name, "dtype") == 0)
+        other.dtype = LULL_I32;
+    if (strcmp(shard->name, "length") == 0) {
+        encode(&other, raw - 4, to, frames, frame_count);
+        return;
+    }
+    size_t before = to->bytes;
+    encode(&other, raw, to, frames, frame_count);
+    if (strcmp(shard->name, "magic") == 0)
+        to->data[before] ^= 1;
+}
+
+static void frames_that_lie(void **state) {
+    (void)state;
+    static const char *const names[] = {"dtype", "length", "magic"};
+    char *dir = test_dir("frames");
+    static float data[1000], back[1000];
+    test_ckpt_encode = encode_another;
+    for (uint64_t i = 0; i < 3; i++) {
+        test_shard_t shard = {.name = names[i],
+                              .dtype = LULL_F32,
+                              .ndim = 1,
+                              .global = {1000},
+                              .box = {{0}, {1000}},
+                              .data = data,
+                              .codec = "raw"};
+        test_ckpt_write(&(test_ckpt_t){.dir = dir,
+                                       .seq = i + 1,
+                                       .step = i,
+                                       .world = 1,
+                                       .shards = &shard,
+                                       .count = 1});
+        lull_ckpt_info_t *info;
+        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){i + 1, i}, &info));
+        lull_ckpt_tensor_info_t tensor;
+        assert_true(lull_ckpt_info_tensor_at(info, 0, &tensor));
+        assert_string_equal(tensor.codec, "raw");
+        lull_ckpt_slice_t slice = {.size = sizeof slice,
+                                   .name = names[i],
+                                   .dtype = LULL_F32,
+                                   .ndim = 1,
+                                   .global_shape = {1000},
+                                   .shape = {1000},
+                                   .data = back};
+        lull_status_t status = lull_ckpt_load(info, &slice, 1, NULL);
+        assert_int_not_equal(status, LULL_OK);
+        assert_non_null(strstr(lull_last_error(), names[i]));
+        assert_non_null(strstr(lull_last_error(), "frame 0"));
+        lull_ckpt_info_destroy(info);
+    }
+    test_ckpt_encode = encode;
+    test_dir_remove(dir);
+}
+
 /* ---- Any layout to any layout ---- */
 
 #define MOST_TENSORS 6
@@ -640,6 +729,10 @@ static void split(world_t *world, size_t t, lull__box_t box, unsigned depth) {
     unsigned char *data = box_data(world, t, &box);
     visit(world, t, &box, data, false);
     shard->data = data;
+    if (shard->dtype == LULL_F32 || shard->dtype == LULL_F64)
+        shard->codec = below(world, 3) == 0   ? "mpc:1"
+                       : below(world, 3) == 0 ? "raw"
+                                              : NULL;
 }
 
 static void invent(world_t *world, uint32_t ranks, bool large) {
@@ -728,6 +821,7 @@ static void any_layout_to_any_layout(void **state) {
     (void)state;
     world_t *world = calloc(1, sizeof *world);
     world->seed = test_seed();
+    test_ckpt_encode = encode;
     for (int i = 0; i < 150; i++)
         one_layout(world, i % 10 == 0);
     free(world);
@@ -745,6 +839,7 @@ int main(void) {
         cmocka_unit_test(load_finds_damage_by_itself),
         cmocka_unit_test(litter),
         cmocka_unit_test(shards_that_do_not_tile),
+        cmocka_unit_test(frames_that_lie),
         cmocka_unit_test(any_layout_to_any_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
