@@ -192,20 +192,34 @@ static lull_status_t adopt_row(const lull_ckpt_info_t *info, const char *where,
     return LULL_OK;
 }
 
-/* On another layout the size of a pass is chosen anew. */
-static void forget_micro_batch(const lull_ckpt_info_t *info, int world,
-                               options_t *options) {
-    const char *tp = lull_ckpt_info_meta(info, "run.tp");
-    const char *pp = lull_ckpt_info_meta(info, "run.pp");
-    const char *ranks = lull_ckpt_info_meta(info, "run.world");
-    bool same = tp != NULL && pp != NULL && ranks != NULL &&
-                atoi(tp) == options->config.tp &&
-                atoi(pp) == options->config.pp && atoi(ranks) == world;
+static bool given(const options_t *options, const char *name) {
     option_row_t row;
     for (size_t i = 0; options_row(options, i, &row); ++i) {
-        if (strcmp(row.name, "micro-batch") == 0 && !row.given && !same)
-            options->config.micro_batch = 0;
+        if (strcmp(row.name, name) == 0)
+            return row.given;
     }
+    return false;
+}
+
+static int saved_number(const lull_ckpt_info_t *info, const char *key) {
+    const char *text = lull_ckpt_info_meta(info, key);
+    return text != NULL ? atoi(text) : 0;
+}
+
+/* On another number of ranks a layout that was not asked for may not fit: no
+ * tensor and no pipeline parallelism always does. On another layout the size
+ * of a pass is chosen anew. */
+static void fit_layout(const lull_ckpt_info_t *info, int world,
+                       options_t *options) {
+    config_t *config = &options->config;
+    bool open = !given(options, "tp") && !given(options, "pp");
+    if (open && world % ((int64_t)config->tp * config->pp) != 0)
+        config->tp = config->pp = 1;
+    bool same = saved_number(info, "run.tp") == config->tp &&
+                saved_number(info, "run.pp") == config->pp &&
+                saved_number(info, "run.world") == world;
+    if (!same && !given(options, "micro-batch"))
+        config->micro_batch = 0;
 }
 
 lull_status_t identity_adopt(const lull_ckpt_info_t *info, const char *where,
@@ -216,7 +230,7 @@ lull_status_t identity_adopt(const lull_ckpt_info_t *info, const char *where,
         if (status != LULL_OK)
             return status;
     }
-    forget_micro_batch(info, world, options);
+    fit_layout(info, world, options);
     return LULL_OK;
 }
 

@@ -17,7 +17,8 @@ static lull_status_t on_gradients(void *ctx, model_t *model) {
     const char *path = run->options.config.dump_grads;
     if (path == NULL || run->state.step != run->first)
         return LULL_OK;
-    return dump_tensors(model, &run->groups, SHARDS_GRADIENTS, path);
+    run->trouble = dump_tensors(model, &run->groups, SHARDS_GRADIENTS, path);
+    return LULL_OK; /* all ranks agree on it after the step */
 }
 
 static lull_status_t on_update(void *ctx) {
@@ -47,18 +48,30 @@ static hooks_t make_hooks(run_t *run) {
 
 /* ---- What the ranks agree on after a step ------------------------------ */
 
+/* A failure inside a step may be one rank's alone while the others wait for
+ * it in MPI: there is nothing left to agree with. */
+static void give_up(lull_status_t status) {
+    const char *why = train_error();
+    train_say("lull-train: a step failed: %s",
+              *why != '\0' ? why : lull_status_text(status));
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
+
 typedef struct flags {
-    int64_t signal, failed_step, committed;
+    int64_t signal, failed_step, committed, trouble;
 } flags_t;
 
-static bool exchange(run_t *run, flags_t *flags) {
+/* One message a step: on few cores each costs a turn of every rank. */
+static void exchange(run_t *run, flags_t *flags) {
     flags->signal = signals_caught();
     flags->failed_step = saver_failure(run->saver);
     flags->committed = saver_ever_committed(run->saver);
+    flags->trouble = run->trouble != LULL_OK;
     lull_status_t status =
         lull_allreduce(LULL_IN_PLACE, flags, sizeof *flags / sizeof(int64_t),
                        LULL_I64, LULL_MAX, run->other);
-    return agree_ok(run->other, train_wrap(status, "flags"));
+    if (status != LULL_OK)
+        give_up(train_wrap(status, "the ranks cannot agree"));
 }
 
 /* A later failure is told and training goes on, the last good checkpoint
@@ -75,14 +88,6 @@ static bool saves_fine(run_t *run, const flags_t *flags) {
 static void count_skip(run_state_t *state, const step_result_t *result) {
     state->skipped += result->skipped;
     state->skipped_in_row = result->skipped ? state->skipped_in_row + 1 : 0;
-}
-
-/* A failure inside a step may be one rank's alone while the others wait for
- * it in MPI: there is nothing left to agree with. */
-static void give_up(void) {
-    const char *why = train_error();
-    train_say("lull-train: a step failed: %s", *why != '\0' ? why : "unknown");
-    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 }
 
 static bool validation_due(const run_t *run) {
@@ -110,16 +115,18 @@ static lull_status_t validate(run_t *run, step_line_t *line) {
 static bool advance(run_t *run, const hooks_t *hooks, step_line_t *line) {
     double begin = train_now();
     flags_t flags;
-    if (train_step(run->model, run->state.step, hooks, &line->result) !=
-        LULL_OK)
-        give_up();
+    lull_status_t status =
+        train_step(run->model, run->state.step, hooks, &line->result);
+    if (status != LULL_OK)
+        give_up(status);
     ++run->state.step;
     run->state.updates = model_updates(run->model);
     count_skip(&run->state, &line->result);
     saver_poll(run->saver);
-    if (!exchange(run, &flags))
-        return false;
+    exchange(run, &flags);
     run->signal = (int)flags.signal;
+    if (flags.trouble != 0)
+        return agree_ok(run->other, run->trouble);
     if (!saves_fine(run, &flags))
         return false;
     if (save_due(run))
@@ -128,18 +135,21 @@ static bool advance(run_t *run, const hooks_t *hooks, step_line_t *line) {
     return true;
 }
 
-static bool tell(run_t *run, step_line_t *line) {
+static void tell(run_t *run, step_line_t *line) {
     const config_t *config = &run->options.config;
     line->step = run->state.step;
     line->blocked = saver_blocked(run->saver);
     line->bytes_learnt = (double)config->global_batch * config->seq;
     line->flops = model_step_flops(run->model);
     lull_status_t status = step_line_sum(&run->watch, run->other, line);
-    if (status == LULL_OK && run->groups.rank == 0) {
-        report_step(&run->report, line);
-        status = metrics_write(run->metrics, line);
-    }
-    return agree_ok(run->other, status);
+    if (status != LULL_OK)
+        give_up(status);
+    if (run->groups.rank != 0)
+        return;
+    report_step(&run->report, line);
+    status = metrics_write(run->metrics, line);
+    if (status != LULL_OK)
+        run->trouble = status;
 }
 
 static bool norms_fine(run_t *run, const step_line_t *line) {
@@ -163,12 +173,11 @@ bool run_loop(run_t *run) {
         step_line_t line = {0};
         if (!advance(run, &hooks, &line))
             return false;
-        lull_status_t status = LULL_OK;
-        if (validation_due(run))
-            status = validate(run, &line);
-        if (!agree_ok(run->other, status) || !tell(run, &line) ||
-            !norms_fine(run, &line))
+        if (validation_due(run) && !agree_ok(run->other, validate(run, &line)))
+            return false;
+        tell(run, &line);
+        if (!norms_fine(run, &line))
             return false;
     }
-    return true;
+    return agree_ok(run->other, run->trouble);
 }

@@ -10,12 +10,17 @@
 
 #include "agree.h"
 
-enum { ROLE_FIELDS = sizeof(role_sum_t) / sizeof(double) };
-
 /* ---- Sums -------------------------------------------------------------- */
 
-void comm_watch_start(comm_watch_t *watch, const groups_t *groups,
-                      const lull_comm_t *own) {
+/* What a rank tells of a step: plain numbers. */
+typedef struct told {
+    double seconds, blocked;
+    role_sum_t roles[LULL_ROLE_COUNT];
+} told_t;
+enum { TOLD_NUMBERS = sizeof(told_t) / sizeof(double) };
+
+lull_status_t comm_watch_start(comm_watch_t *watch, const groups_t *groups,
+                               const lull_comm_t *own) {
     const lull_comm_t *all[] = {
         groups->train.tp, groups->train.pp,
         groups->plain.tp, groups->plain.pp,
@@ -23,6 +28,9 @@ void comm_watch_start(comm_watch_t *watch, const groups_t *groups,
         groups->other,    own,
     };
     memset(watch, 0, sizeof *watch);
+    watch->gathered = calloc((size_t)lull_comm_size(own), sizeof(told_t));
+    if (watch->gathered == NULL)
+        return train_fail(LULL_ERR_NO_MEMORY, "metrics: out of memory");
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
         if (all[i] == NULL)
             continue;
@@ -31,6 +39,12 @@ void comm_watch_start(comm_watch_t *watch, const groups_t *groups,
         watch->comms[watch->count++] = all[i];
         lull_comm_stats(all[i], seen);
     }
+    return LULL_OK;
+}
+
+void comm_watch_stop(comm_watch_t *watch) {
+    free(watch->gathered);
+    watch->gathered = NULL;
 }
 
 static void add_difference(const lull_comm_stats_t *now,
@@ -41,11 +55,8 @@ static void add_difference(const lull_comm_stats_t *now,
     sum->seconds += now->total_s - before->total_s;
 }
 
-lull_status_t step_line_sum(comm_watch_t *watch, lull_comm_t *other,
-                            step_line_t *line) {
-    role_sum_t *roles = line->roles;
-    double most[2] = {line->seconds, line->blocked};
-    memset(roles, 0, sizeof line->roles);
+/* This rank's part of the step. */
+static void look(comm_watch_t *watch, role_sum_t *roles) {
     for (int i = 0; i < watch->count; ++i) {
         lull_comm_stats_t now = {.size = sizeof now};
         if (lull_comm_stats(watch->comms[i], &now) != LULL_OK)
@@ -54,17 +65,30 @@ lull_status_t step_line_sum(comm_watch_t *watch, lull_comm_t *other,
                        &roles[lull_comm_role(watch->comms[i])]);
         watch->seen[i] = now;
     }
+}
+
+lull_status_t step_line_sum(comm_watch_t *watch, lull_comm_t *other,
+                            step_line_t *line) {
+    told_t own = {.seconds = line->seconds, .blocked = line->blocked};
+    int world = lull_comm_size(other);
+    look(watch, own.roles);
     lull_status_t status =
-        lull_allreduce(LULL_IN_PLACE, roles, LULL_ROLE_COUNT * ROLE_FIELDS,
-                       LULL_F64, LULL_SUM, other);
-    if (status == LULL_OK)
-        status =
-            lull_allreduce(LULL_IN_PLACE, most, 2, LULL_F64, LULL_MAX, other);
-    for (int i = 0; i < LULL_ROLE_COUNT; ++i)
-        roles[i].seconds /= lull_comm_size(other);
-    line->seconds = most[0];
-    line->blocked = most[1];
-    return train_wrap(status, "metrics");
+        lull_allgather(&own, watch->gathered, TOLD_NUMBERS, LULL_F64, other);
+    if (status != LULL_OK)
+        return train_wrap(status, "metrics");
+    memset(line->roles, 0, sizeof line->roles);
+    for (int rank = 0; rank < world; ++rank) {
+        const told_t *told = (const told_t *)watch->gathered + rank;
+        line->seconds = fmax(line->seconds, told->seconds);
+        line->blocked = fmax(line->blocked, told->blocked);
+        for (int i = 0; i < LULL_ROLE_COUNT; ++i) {
+            line->roles[i].calls += told->roles[i].calls;
+            line->roles[i].bytes += told->roles[i].bytes;
+            line->roles[i].wire_bytes += told->roles[i].wire_bytes;
+            line->roles[i].seconds += told->roles[i].seconds / world;
+        }
+    }
+    return LULL_OK;
 }
 
 /* ---- The file ---------------------------------------------------------- */

@@ -30,9 +30,11 @@ typedef struct comm_watch {
     const lull_comm_t *comms[8];
     lull_comm_stats_t seen[8];
     int count;
+    double *gathered; /* what each rank tells, in rank order */
 } comm_watch_t;
-void comm_watch_start(comm_watch_t *watch, const groups_t *groups,
-                      const lull_comm_t *own);
+lull_status_t comm_watch_start(comm_watch_t *watch, const groups_t *groups,
+                               const lull_comm_t *own);
+void comm_watch_stop(comm_watch_t *watch);
 
 /* Collective. Adds up over ranks what happened since the last look: fills
  * line->roles, and makes seconds and blocked the largest of all ranks. */

@@ -27,8 +27,9 @@ typedef struct run {
     comm_watch_t watch;
     report_t report;
     run_state_t state;
-    int64_t first, last; /* steps done at the beginning and at the end */
-    int signal;          /* that ended the loop, agreed; 0: none */
+    int64_t first, last;   /* steps done at the beginning and at the end */
+    lull_status_t trouble; /* of this rank, to be agreed on after a step */
+    int signal;            /* that ended the loop, agreed; 0: none */
 } run_t;
 
 /* Collective. Trains from state.step to last. False: a failure, which one rank

@@ -17,8 +17,10 @@ TRAIN = os.path.join(BIN, "lull-train")
 LULL = os.path.join(BIN, "lull")
 LAUNCHER = os.environ.get("LULL_MPIRUN_PROGRAM", "mpirun")
 FLAGS = {
+    # A failed run ends at once instead of a second or two later.
     "openmpi": ["-q", "--oversubscribe", "--bind-to", "none", "--mca",
-                "mpi_yield_when_idle", "1"],
+                "mpi_yield_when_idle", "1", "--mca",
+                "odls_base_sigkill_timeout", "0"],
     "mpich": [],
 }[os.environ.get("LULL_MPI", "openmpi")]
 WORK = os.path.join(BUILD, "tests", "train-" +

@@ -64,6 +64,21 @@ def check_dumps():
     check("batch", batches["batch.000001"][:2] == ("U8", [8, 33]))
 
 
+def check_norms():
+    """A model with a NaN: no step is done, the tenth in a row ends the run."""
+    with open("init", "rb") as file:
+        raw = bytearray(file.read())
+    raw[-4:] = struct.pack("<f", float("nan"))
+    with open("nan", "wb") as file:
+        file.write(raw)
+    result = run(2, {**MODEL, "init": "nan", "metrics": "nan-metrics"})
+    check("NaN: exit 1", result.returncode == 1, result.stderr)
+    check("NaN: told", "in 10 steps in a row" in result.stderr)
+    lines = metrics("nan-metrics")
+    check("NaN: ten lines, strict JSON", len(lines) == 10 and
+          all(line["grad_norm"] is None for line in lines), lines[-1:])
+
+
 fresh_work()
 data = write_text("text")
 MODEL = {**SMALL, "data": data}
@@ -93,4 +108,5 @@ for name in ("--data", "--ckpt-buffer", "--dump-grads", "--top-k", "--zero"):
     check(f"--help has {name}", help_text.count(name + " ") >= 1)
 check("--help once", help_text.count("usage:") == 1)
 check("--version", must(1, ["--version"]).stdout.startswith("lull-train 0."))
+check_norms()
 finish()
