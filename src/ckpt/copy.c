@@ -95,34 +95,9 @@ static lull_status_t copy_range(lull__copier_t *copier,
     return status;
 }
 
-uint64_t lull__copy_fold(const void *data, uint64_t bytes, uint64_t at) {
-    return lull__hash_of(data, bytes) * (2 * at + 1);
-}
-
-/* Adds what was copied of each tensor in a block to its fold. Threads may be
- * at other blocks of the same tensor. */
-static void fold_block(const lull__chunk_t *chunk, const char *data,
-                       uint64_t begin, uint64_t bytes) {
-    lull_ckpt_request_t *save = chunk->save;
-    size_t i = item_at(save, chunk->file, begin);
-    for (uint64_t at = begin; at < begin + bytes; i++) {
-        lull__item_t *item = save->order[i];
-        uint64_t end = item->shard.end;
-        if (end > begin + bytes)
-            end = begin + bytes;
-        uint64_t fold = lull__copy_fold(data + (at - begin), end - at,
-                                        at - item->shard.begin);
-        if (end > at)
-            __atomic_fetch_xor(&item->fold, fold, __ATOMIC_RELAXED);
-        at = end;
-    }
-}
-
 static void hash_block(const lull__chunk_t *chunk, const char *data,
                        uint64_t begin, uint64_t bytes) {
     chunk->file->hashes[begin / LULL__BLOCK_BYTES] = lull__hash_of(data, bytes);
-    if (chunk->save->ckpt->options.detect_mutation)
-        fold_block(chunk, data, begin, bytes);
 }
 
 /* Block by block, so that a block is hashed while it is in the cache; a

@@ -382,7 +382,7 @@ lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt) {
     lull_status_t status = lull__engine_check(ckpt, "lull_ckpt_close", false);
     if (status != LULL_OK)
         return status;
-    lull__wait_verify(ckpt);
+    lull__mutation_check(ckpt);
     stop(ckpt);
     ckpt->closed = true;
     return lull__wait_report(ckpt);

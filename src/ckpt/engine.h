@@ -34,7 +34,7 @@ typedef struct lull__item {
     lull__shard_t shard;
     const void *data;
     uint64_t bytes;
-    uint64_t fold; /* of hashes of what was copied; to detect mutation */
+    uint64_t hash; /* of the tensor at save; only to detect mutation */
     bool host;     /* `data` is the save's own copy, not on the device */
 } lull__item_t;
 
@@ -185,9 +185,18 @@ lull_status_t lull__engine_dirs(lull_ckpt_t *ckpt);
 
 /* wait.c */
 
-/* detect_mutation: compares what was copied of each pending save with what is
- * there now. */
-void lull__wait_verify(lull_ckpt_t *ckpt);
+/* mutation.c */
+
+/* detect_mutation: hashes the tensors of a described save, in the caller's
+ * time: only so a change before the copy is noticed too. */
+lull_status_t lull__mutation_note(lull_ckpt_request_t *save);
+/* detect_mutation: waits until every pending save is copied and compares the
+ * tensors with their hashes; a changed one fails its save. */
+void lull__mutation_check(lull_ckpt_t *ckpt);
+/* Waits until `save` has the flag, or (NULL) every pending
+ * save does; false: the deadline passed. */
+bool lull__wait_flag(lull_ckpt_t *ckpt, lull_ckpt_request_t *save, size_t flag,
+                     double deadline);
 /* Sets the sentence of the first unreported failure and takes it off the
  * list; LULL_OK if there is none. */
 lull_status_t lull__wait_report(lull_ckpt_t *ckpt);
@@ -195,8 +204,6 @@ lull_status_t lull__wait_report(lull_ckpt_t *ckpt);
 /* copy.c, store.c, commit.c: threads' functions; arg is the engine, or a
  * copier. */
 void *lull__copy_thread(void *arg);
-/* A number that changes with the bytes and their place in the tensor. */
-uint64_t lull__copy_fold(const void *data, uint64_t bytes, uint64_t at);
 void *lull__open_thread(void *arg);
 void *lull__finish_thread(void *arg);
 void *lull__commit_thread(void *arg);

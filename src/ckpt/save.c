@@ -249,12 +249,15 @@ static lull_status_t describe(lull_ckpt_request_t *save,
     save->aliases = malloc((tensors + 1) * sizeof *save->aliases);
     save->meta = malloc((from->meta_count + 1) * sizeof *save->meta);
     d.shards = calloc(tensors + 1, sizeof *d.shards);
-    status = no_memory();
     if (save->items && save->aliases && save->meta && d.shards)
         status = describe_rows(&d, from);
+    else
+        status = no_memory();
     if (status == LULL_OK)
         status = save->ckpt->device->exec->event_record(
             save->ckpt->device, from->stream, &save->event);
+    if (status == LULL_OK && save->ckpt->options.detect_mutation)
+        status = lull__mutation_note(save);
     lull__names_free(&d.names);
     lull__names_free(&d.stored);
     free(d.shards);
@@ -350,7 +353,7 @@ lull_status_t lull_ckpt_save(lull_ckpt_t *ckpt, const lull_ckpt_save_t *from,
     if (status != LULL_OK)
         return status;
     /* Else a full queue could wait for a comparison that nobody makes. */
-    lull__wait_verify(ckpt);
+    lull__mutation_check(ckpt);
     status = queue_save(ckpt, from, &save);
     if (status == LULL_OK)
         status = wait_for_mode(ckpt, save);

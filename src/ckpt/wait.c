@@ -1,4 +1,4 @@
-/* The three waits, progress, counters, and the detector of mutation. */
+/* The three waits, progress, counters. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +63,8 @@ static lull_status_t report_one(lull_ckpt_request_t *save) {
     return status;
 }
 
-static bool wait_flag(lull_ckpt_t *ckpt, lull_ckpt_request_t *save, size_t flag,
-                      double deadline) {
+bool lull__wait_flag(lull_ckpt_t *ckpt, lull_ckpt_request_t *save, size_t flag,
+                     double deadline) {
     bool in_time = true;
     pthread_mutex_lock(&ckpt->lock);
     uint64_t number = ckpt->next_number;
@@ -86,72 +86,10 @@ static lull_status_t check(lull_ckpt_t *ckpt, lull_ckpt_request_t *request,
 
 static lull_status_t wait(lull_ckpt_t *ckpt, lull_ckpt_request_t *request,
                           size_t flag, int64_t timeout_ms) {
-    if (!wait_flag(ckpt, request, flag, lull__deadline_ms(timeout_ms)))
+    if (!lull__wait_flag(ckpt, request, flag, lull__deadline_ms(timeout_ms)))
         return lull__fail(LULL_ERR_TIMEOUT, "not yet after %lld ms",
                           (long long)timeout_ms);
     return request ? report_one(request) : lull__wait_report(ckpt);
-}
-
-/* ---- mutation ---- */
-
-/* What is in the tensor now, folded as copying did: by blocks of the file. */
-static uint64_t fold_now(const lull__item_t *item) {
-    uint64_t fold = 0, at = item->shard.begin;
-    while (at < item->shard.end) {
-        uint64_t end = at - at % LULL__BLOCK_BYTES + LULL__BLOCK_BYTES;
-        if (end > item->shard.end)
-            end = item->shard.end;
-        uint64_t begin = at - item->shard.begin;
-        fold ^=
-            lull__copy_fold((const char *)item->data + begin, end - at, begin);
-        at = end;
-    }
-    return fold;
-}
-
-static void verify(lull_ckpt_request_t *save) {
-    for (size_t i = 0; i < save->item_count; i++) {
-        const lull__item_t *item = &save->items[i];
-        if (item->host || fold_now(item) == item->fold)
-            continue;
-        lull__save_fail(
-            save, lull__fail(LULL_ERR_MUTATED,
-                             "step %llu: tensor '%.200s' changed between save "
-                             "and wait_snapshot",
-                             (unsigned long long)save->step, item->shard.name));
-        return;
-    }
-}
-
-/* A pending save that is copied and was not compared yet, kept alive. */
-static lull_ckpt_request_t *next_to_verify(lull_ckpt_t *ckpt) {
-    pthread_mutex_lock(&ckpt->lock);
-    lull_ckpt_request_t *save = ckpt->pending;
-    while (save != NULL &&
-           (save->verifying || !save->copied || save->status != LULL_OK))
-        save = save->next;
-    if (save != NULL) {
-        save->verifying = true;
-        save->refs++;
-    }
-    pthread_mutex_unlock(&ckpt->lock);
-    return save;
-}
-
-void lull__wait_verify(lull_ckpt_t *ckpt) {
-    lull_ckpt_request_t *save;
-    if (!ckpt->options.detect_mutation)
-        return;
-    (void)wait_flag(ckpt, NULL, offsetof(lull_ckpt_request_t, copied),
-                    LULL__NEVER);
-    while ((save = next_to_verify(ckpt)) != NULL) {
-        verify(save);
-        pthread_mutex_lock(&ckpt->lock);
-        save->verified = true;
-        pthread_cond_broadcast(&ckpt->changed);
-        lull__save_unref(save);
-        pthread_mutex_unlock(&ckpt->lock);
-    }
 }
 
 /* ---- the calls ---- */
@@ -164,8 +102,8 @@ lull_status_t lull_ckpt_wait_snapshot(lull_ckpt_t *ckpt,
     if (status != LULL_OK)
         return status;
     size_t flag = offsetof(lull_ckpt_request_t, copied);
-    if (wait_flag(ckpt, request, flag, lull__deadline_ms(timeout_ms)))
-        lull__wait_verify(ckpt);
+    if (lull__wait_flag(ckpt, request, flag, lull__deadline_ms(timeout_ms)))
+        lull__mutation_check(ckpt);
     status = wait(ckpt, request, flag, 0);
     double spent = lull__now() - begin;
     pthread_mutex_lock(&ckpt->lock);
@@ -185,7 +123,7 @@ lull_status_t lull_ckpt_wait_durable(lull_ckpt_t *ckpt,
     lull_status_t status = check(ckpt, request, "lull_ckpt_wait_durable");
     if (status != LULL_OK)
         return status;
-    lull__wait_verify(ckpt);
+    lull__mutation_check(ckpt);
     return wait(ckpt, request, offsetof(lull_ckpt_request_t, finished),
                 timeout_ms);
 }
@@ -196,7 +134,7 @@ lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
     lull_status_t status = check(ckpt, request, "lull_ckpt_wait_committed");
     if (status != LULL_OK)
         return status;
-    lull__wait_verify(ckpt);
+    lull__mutation_check(ckpt);
     return wait(ckpt, request, offsetof(lull_ckpt_request_t, decided),
                 timeout_ms);
 }

@@ -343,8 +343,7 @@ static void mutation_is_detected_and_named(void **state) {
     assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
     save.step = 2;
     assert_ok(lull_ckpt_save(ckpt, &save, NULL));
-    lull__sleep(0.05); /* copied by now; still before wait_snapshot */
-    b[MIB + 7] ^= 1;
+    b[MIB + 7] ^= 1; /* before its copy or after it */
     assert_fails(lull_ckpt_wait_snapshot(ckpt, NULL, LULL_FOREVER),
                  LULL_ERR_MUTATED, "'b'");
     save.step = 3;
