@@ -1,0 +1,269 @@
+/* The n-th storage call of a save fails, for every n: the error reaches the
+ * caller with path and cause, the old checkpoint stays, the next save works.
+ * And the n-th allocation. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "ckpt.h"
+#include "faultio.h"
+#include "test.h"
+
+#define BYTES ((size_t)1200000) /* two blocks, two slots */
+
+static char dir[256];
+static char data[BYTES];
+static faultio_t fault;
+
+static int set_up(void **state) {
+    (void)state;
+    test_dir_make(dir);
+    faultio_init(&fault);
+    lull__io_set_default(&fault.io);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lull__io_set_default(NULL);
+    test_dir_drop(dir);
+    return 0;
+}
+
+static lull_status_t save_step(lull_ckpt_t *ckpt, uint64_t step) {
+    lull_ckpt_tensor_t tensor = test_tensor("t", LULL_U8, BYTES, data);
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    save.step = step;
+    save.tensors = &tensor;
+    save.tensor_count = 1;
+    test_fill(data, BYTES, step);
+    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
+    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+}
+
+static bool holds(uint64_t step) {
+    uint64_t n;
+    char *stored = test_stored(dir, step, 0, "t", &n);
+    test_fill(data, BYTES, step);
+    bool ok = stored != NULL && n == BYTES && memcmp(stored, data, n) == 0;
+    free(stored);
+    return ok;
+}
+
+/* One save whose n-th call fails. Returns whether a call failed at all. */
+static bool one(uint64_t n, int error, bool from_then_on) {
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    options.keep_last = 3;
+    faultio_arm(&fault, 0, 0);
+    fault.from_then_on = from_then_on;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_step(ckpt, 1));
+    faultio_arm(&fault, n, error);
+    lull_status_t status = save_step(ckpt, 2);
+    /* What happens after the commit (retention) is over before the next. */
+    char sentence[1024];
+    strcpy(sentence, lull_last_error());
+    bool hit = fault.hits > 0;
+    faultio_arm(&fault, 0, 0);
+    if (status == LULL_OK) {
+        assert_true(holds(2));
+    } else {
+        if (strstr(sentence, dir) == NULL && strstr(sentence, "step") == NULL)
+            fail_msg("n %d error %d: '%s' says no path", (int)n, error,
+                     sentence);
+        if (error && strstr(sentence, strerror(error)) == NULL)
+            fail_msg("n %d: '%s' says no cause", (int)n, sentence);
+        assert_true(hit);
+        if (status != LULL_ERR_DURABILITY_UNKNOWN)
+            assert_false(test_has(dir, "step-00000002"));
+        else
+            assert_true(holds(2));
+    }
+    assert_true(holds(1));
+    assert_ok(save_step(ckpt, 3));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_true(holds(1));
+    assert_true(holds(3));
+    assert_ok(lull_ckpt_open(&options, &ckpt)); /* leftovers go */
+    lull_ckpt_destroy(ckpt);
+    assert_int_equal(test_count(dir, "."), 1);
+    test_dir_drop(dir);
+    test_dir_make(dir);
+    return hit;
+}
+
+static void every_call(int error, bool from_then_on) {
+    uint64_t n = 1;
+    while (one(n, error, from_then_on))
+        n++;
+    assert_true(n > 20);
+}
+
+static void eio(void **state) {
+    (void)state;
+    every_call(EIO, false);
+}
+
+static void enospc(void **state) {
+    (void)state;
+    every_call(ENOSPC, false);
+}
+
+static void disk_stays_full(void **state) {
+    (void)state;
+    fault.ops = FAULT_WRITE | FAULT_TRUNCATE | FAULT_MKDIR;
+    uint64_t n = 1;
+    while (one(n, EDQUOT, true))
+        n++;
+    assert_true(n > 4);
+}
+
+static void interrupted(void **state) {
+    (void)state;
+    /* A sync is not made again, whatever its reason. */
+    fault.ops = FAULT_ANY & ~FAULT_SYNC & ~FAULT_LIST & ~FAULT_STAT;
+    every_call(EINTR, false);
+}
+
+static void short_transfers(void **state) {
+    (void)state;
+    fault.ops = FAULT_READ | FAULT_WRITE;
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    for (uint64_t n = 1; n < 40; n++) {
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        faultio_arm(&fault, n, 0);
+        assert_ok(save_step(ckpt, 7));
+        faultio_arm(&fault, 0, 0);
+        assert_ok(lull_ckpt_close(ckpt));
+        lull_ckpt_destroy(ckpt);
+        assert_true(holds(7));
+    }
+}
+
+/* The n-th call of open fails: no engine, no leak, the next open works. */
+static void opening(void **state) {
+    (void)state;
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    unsigned before = test_descriptors(), failed = 0;
+    for (uint64_t n = 1; n < 1000; n++) {
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        assert_ok(save_step(ckpt, 1));
+        lull_ckpt_destroy(ckpt);
+        faultio_arm(&fault, n, EIO);
+        lull_status_t status = lull_ckpt_open(&options, &ckpt);
+        bool hit = fault.hits > 0;
+        faultio_arm(&fault, 0, 0);
+        if (status == LULL_OK)
+            lull_ckpt_destroy(ckpt);
+        else
+            assert_non_null(strstr(lull_last_error(), dir));
+        failed += status != LULL_OK;
+        assert_int_equal(test_descriptors(), before);
+        assert_true(holds(1));
+        if (!hit)
+            break;
+    }
+    assert_true(failed > 5);
+}
+
+/* ---- allocations ---- */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+
+static uint64_t allocations, fail_allocation;
+
+static bool refuse(void) {
+    uint64_t n = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
+    return n == __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
+}
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+    return refuse() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return refuse() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes) {
+    return refuse() ? NULL : __real_realloc(old, bytes);
+}
+
+static void arm_allocation(uint64_t n) {
+    __atomic_store_n(&fail_allocation, n, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
+}
+
+static void every_allocation(void **state) {
+    (void)state;
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    unsigned failed = 0;
+    for (uint64_t n = 1; n < 1000; n++) {
+        arm_allocation(0);
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        assert_ok(save_step(ckpt, 1));
+        arm_allocation(n);
+        lull_status_t status = save_step(ckpt, 2);
+        bool reached = __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >= n;
+        arm_allocation(0);
+        failed += status != LULL_OK;
+        if (status == LULL_OK)
+            assert_true(holds(2));
+        assert_true(holds(1));
+        assert_ok(save_step(ckpt, 3));
+        assert_ok(lull_ckpt_close(ckpt));
+        lull_ckpt_destroy(ckpt);
+        assert_true(holds(3));
+        test_dir_drop(dir);
+        test_dir_make(dir);
+        if (!reached)
+            break;
+    }
+    assert_true(failed > 10);
+}
+
+static void every_allocation_of_open(void **state) {
+    (void)state;
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    unsigned before = test_descriptors();
+    for (uint64_t n = 1; n < 1000; n++) {
+        arm_allocation(n);
+        lull_status_t status = lull_ckpt_open(&options, &ckpt);
+        arm_allocation(0);
+        if (status == LULL_OK)
+            lull_ckpt_destroy(ckpt);
+        assert_int_equal(test_descriptors(), before);
+        if (status == LULL_OK)
+            return;
+        assert_int_equal(status, LULL_ERR_NO_MEMORY);
+    }
+    fail();
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(eio),
+        TEST(enospc),
+        TEST(disk_stays_full),
+        TEST(interrupted),
+        TEST(short_transfers),
+        TEST(opening),
+        TEST(every_allocation),
+        TEST(every_allocation_of_open),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
