@@ -57,25 +57,35 @@ static size_t zfp_bound(const lull_codec_t *codec, size_t count) {
     return blocks / 8 * codec->param + (blocks % 8 * codec->param + 7) / 8;
 }
 
-static const lull__zfp_kernels_t *kernels(void) {
+/* Kernels of floats by instruction set; doubles have the portable ones. */
+typedef struct kernels {
+    lull__zfp_encode_fn *encode;
+    lull__zfp_decode_fn *decode;
+} kernels_t;
+
+#define PORTABLE \
+    { lull__zfp_encode_f32_portable, lull__zfp_decode_f32_portable }
+static const kernels_t f32_kernels[LULL__ISA_COUNT] = {
+    [LULL__PORTABLE] = PORTABLE,
 #ifdef __x86_64__
-    static const lull__zfp_kernels_t *const by_isa[LULL__ISA_COUNT] = {
-        &lull__zfp_portable, &lull__zfp_portable, &lull__zfp_portable};
-    return by_isa[lull__isa()];
-#else
-    return &lull__zfp_portable;
+    [LULL__AVX2] = PORTABLE,
+    [LULL__AVX512] = {lull__zfp_encode_f32_avx512, lull__zfp_decode_f32_avx512},
 #endif
+};
+static const kernels_t f64_kernels = {lull__zfp_encode_f64_portable,
+                                      lull__zfp_decode_f64_portable};
+
+static const kernels_t *kernels(bool wide) {
+    return wide ? &f64_kernels : &f32_kernels[lull__isa()];
 }
 
 /* ---- Encoding ---------------------------------------------------------- */
 
-typedef bool encode_fn(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits);
-
 /* The last values, less than a group or too near the end for the kernel's
  * slack: `count` at most a group. */
-static bool encode_end(encode_fn *encode, const uint8_t *src, size_t count,
-                       uint8_t *dst, const lull_codec_t *codec, size_t size) {
+static bool encode_end(lull__zfp_encode_fn *encode, const uint8_t *src,
+                       size_t count, uint8_t *dst, const lull_codec_t *codec,
+                       size_t size) {
     uint8_t values[8 * GROUP] = {0};
     uint8_t bytes[8 * GROUP + SLACK];
     memcpy(values, src, count * size);
@@ -97,8 +107,7 @@ static bool encode_end(encode_fn *encode, const uint8_t *src, size_t count,
 /* Values of `size` bytes, f32 or f64; dst holds their bound. */
 static bool encode_array(const lull_codec_t *codec, const uint8_t *src,
                          size_t count, uint8_t *dst, size_t size) {
-    const lull__zfp_kernels_t *kernel = kernels();
-    encode_fn *encode = size == 8 ? kernel->encode_f64 : kernel->encode_f32;
+    lull__zfp_encode_fn *encode = kernels(size == 8)->encode;
     size_t group_bytes = BLOCKS / 8 * (size_t)codec->param;
     size_t total = zfp_bound(codec, count);
     size_t groups = total > SLACK ? (total - SLACK) / group_bytes : 0;
@@ -170,8 +179,7 @@ static lull_status_t zfp_encode(const lull_codec_t *codec, const void *src,
 /* ---- Decoding ---------------------------------------------------------- */
 
 typedef struct decoder {
-    void (*fn)(const uint8_t *src, uint8_t *dst, size_t groups,
-               unsigned maxbits, unsigned mode);
+    lull__zfp_decode_fn *fn;
     unsigned maxbits, mode;
     size_t size; /* of a value */
 } decoder_t;
@@ -203,10 +211,9 @@ static void decode_array(const decoder_t *d, const uint8_t *src, size_t bytes,
 }
 
 static decoder_t decoder(const lull_codec_t *codec, bool add) {
-    const lull__zfp_kernels_t *kernel = kernels();
     bool wide = codec->dtype == LULL_F64;
     return (decoder_t){
-        .fn = wide ? kernel->decode_f64 : kernel->decode_f32,
+        .fn = kernels(wide)->decode,
         .maxbits = codec->param,
         .mode =
             (codec->flags & LULL_CODEC_ZFP_TRUNCATE ? LULL__ZFP_TRUNCATE : 0u) |

@@ -35,18 +35,15 @@ typedef enum lull__zfp_mode {
 } lull__zfp_mode_t;
 
 /* maxbits: bits of a block. encode: true if all blocks can come back. */
-typedef struct lull__zfp_kernels {
-    bool (*encode_f32)(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits);
-    void (*decode_f32)(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits, unsigned mode);
-    bool (*encode_f64)(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits);
-    void (*decode_f64)(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits, unsigned mode);
-} lull__zfp_kernels_t;
+typedef bool lull__zfp_encode_fn(const uint8_t *src, uint8_t *dst,
+                                 size_t groups, unsigned maxbits);
+typedef void lull__zfp_decode_fn(const uint8_t *src, uint8_t *dst,
+                                 size_t groups, unsigned maxbits,
+                                 unsigned mode);
 
-extern const lull__zfp_kernels_t lull__zfp_portable, lull__zfp_avx2,
-    lull__zfp_avx512;
+lull__zfp_encode_fn lull__zfp_encode_f32_portable, lull__zfp_encode_f32_avx512,
+    lull__zfp_encode_f64_portable;
+lull__zfp_decode_fn lull__zfp_decode_f32_portable, lull__zfp_decode_f32_avx512,
+    lull__zfp_decode_f64_portable;
 
 #endif

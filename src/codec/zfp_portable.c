@@ -227,6 +227,8 @@ static inline precision_t decode_planes(reader_t *r, planes_t *p) {
         r->bit += length;
     }
     got.planes = k;
+    if (r->left > 0) /* as libzfp counts once planes run out before bits */
+        got = (precision_t){.planes = k + 1, .known = 0};
     return got;
 }
 
@@ -265,8 +267,8 @@ static inline void encode_block_f32(bits_t *to, const uint8_t *src,
     encode_planes(to, &planes, maxbits - 9);
 }
 
-static bool encode_f32(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits) {
+bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits) {
     bits_t to = {.at = dst};
     bool fit = true;
     for (size_t block = 0; block < groups * BLOCKS; block++, src += 16) {
@@ -322,8 +324,9 @@ static inline void decode_block_f32(reader_t *r, float *out, unsigned mode) {
         out[i] = scale * (float)q[i];
 }
 
-static void decode_f32(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits, unsigned mode) {
+void lull__zfp_decode_f32_portable(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits,
+                                   unsigned mode) {
     for (size_t block = 0; block < groups * BLOCKS; block++) {
         reader_t r = {src, block * maxbits, maxbits};
         float out[4], sum[4];
@@ -378,8 +381,8 @@ static inline void encode_block_f64(bits_t *to, const uint8_t *src,
     encode_planes(to, &planes, maxbits - 12);
 }
 
-static bool encode_f64(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits) {
+bool lull__zfp_encode_f64_portable(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits) {
     bits_t to = {.at = dst};
     bool fit = true;
     for (size_t block = 0; block < groups * BLOCKS; block++, src += 32) {
@@ -438,8 +441,9 @@ static inline void decode_block_f64(reader_t *r, double *out, unsigned mode) {
         out[i] = scale * (double)q[i];
 }
 
-static void decode_f64(const uint8_t *src, uint8_t *dst, size_t groups,
-                       unsigned maxbits, unsigned mode) {
+void lull__zfp_decode_f64_portable(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits,
+                                   unsigned mode) {
     for (size_t block = 0; block < groups * BLOCKS; block++) {
         reader_t r = {src, block * maxbits, maxbits};
         double out[4], sum[4];
@@ -452,6 +456,3 @@ static void decode_f64(const uint8_t *src, uint8_t *dst, size_t groups,
         memcpy(dst + 32 * block, out, 32);
     }
 }
-
-const lull__zfp_kernels_t lull__zfp_portable = {encode_f32, decode_f32,
-                                                encode_f64, decode_f64};

@@ -181,6 +181,329 @@ static void lengths_as_libzfp(void **state) {
     each_isa(all_lengths);
 }
 
+/* ---- The definition, a bit at a time ----------------------------------- */
+
+typedef struct ref {
+    const uint8_t *src;
+    size_t bit;
+    unsigned left;
+} ref_t;
+
+static unsigned ref_bit(ref_t *r) {
+    unsigned bit = r->src[r->bit / 8] >> r->bit % 8 & 1;
+    r->bit++;
+    r->left--;
+    return bit;
+}
+
+/* One plane, as decode_ints of zfp does it; returns coefficients known. */
+static unsigned ref_plane(ref_t *r, unsigned *n, unsigned *nibble) {
+    unsigned m = *n < r->left ? *n : r->left;
+    *nibble = 0;
+    for (unsigned i = 0; i < m; i++)
+        *nibble |= ref_bit(r) << i;
+    while (*n < 4 && r->left > 0) {
+        if (!ref_bit(r))
+            return 4;
+        while (*n < 3 && r->left > 0 && !ref_bit(r))
+            ++*n;
+        *nibble |= 1u << *n;
+        m = ++*n;
+    }
+    return m;
+}
+
+/* Rounding as ZFP_ROUND_LAST: inv_round of zfp's template/decode.c. */
+static void ref_block(lull_dtype_t dtype, ref_t *r, double out[4], bool round) {
+    unsigned planes = dtype == LULL_F32 ? 32 : 64, n = 0, known = 4, k = 0;
+    unsigned exponent_bits = dtype == LULL_F32 ? 8 : 11;
+    int bias = dtype == LULL_F32 ? 127 : 1023, emax = -bias;
+    uint64_t u[4] = {0}, mask = 0xaaaaaaaaaaaaaaaa >> (64 - planes);
+    mask = dtype == LULL_F32 ? 0xaaaaaaaa : mask;
+    for (int i = 0; i < 4; i++)
+        out[i] = 0;
+    if (!ref_bit(r))
+        return;
+    for (unsigned i = 0; i < exponent_bits; i++)
+        emax += (int)(ref_bit(r) << i);
+    unsigned most = planes;
+    if (dtype == LULL_F64 && emax + 1078 < 64) /* precision() */
+        most = (unsigned)(emax + 1078);
+    for (; r->left > 0 && (known = 0, k++ < most);) {
+        unsigned nibble;
+        known = ref_plane(r, &n, &nibble);
+        for (int i = 0; i < 4; i++)
+            u[i] |= (uint64_t)(nibble >> i & 1) << (planes - k);
+    }
+    int64_t q[4];
+    for (unsigned i = 0; i < 4; i++) {
+        if (round && k < planes - 1)
+            u[i] += (i < known ? mask >> 2 : mask >> 1) >> k;
+        u[i] = (u[i] ^ mask) - mask;
+        q[i] = dtype == LULL_F32 ? (int32_t)u[i] : (int64_t)u[i];
+    }
+#define WRAP(v) (dtype == LULL_F32 ? (int64_t)(int32_t)(v) : (v))
+#define PLUS(a, b) WRAP((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define LESS(a, b) WRAP((int64_t)((uint64_t)(a) - (uint64_t)(b)))
+    int64_t x = q[0], y = q[1], z = q[2], w = q[3];
+    y = PLUS(y, w >> 1), w = LESS(w, y >> 1);
+    y = PLUS(y, w), w = LESS(PLUS(w, w), y);
+    z = PLUS(z, x), x = LESS(PLUS(x, x), z);
+    y = PLUS(y, z), z = LESS(PLUS(z, z), y);
+    w = PLUS(w, x), x = LESS(PLUS(x, x), w);
+    q[0] = x, q[1] = y, q[2] = z, q[3] = w;
+    for (int i = 0; i < 4; i++)
+        out[i] = dtype == LULL_F32
+                     ? (double)(ldexpf(1, emax - 30) * (float)q[i])
+                     : ldexp(1, emax - 62) * (double)q[i];
+}
+
+static void ref_decode(lull_codec_t codec, const uint8_t *src, uint8_t *to,
+                       size_t count) {
+    bool round = !(codec.flags & LULL_CODEC_ZFP_TRUNCATE);
+    for (size_t block = 0; block < (count + 3) / 4; block++) {
+        ref_t r = {src, block * codec.param, codec.param};
+        double out[4];
+        ref_block(codec.dtype, &r, out, round);
+        for (size_t i = 4 * block; i < 4 * block + 4 && i < count; i++) {
+            float f = (float)out[i % 4];
+            if (codec.dtype == LULL_F32)
+                memcpy(to + 4 * i, &f, 4);
+            else
+                memcpy(to + 8 * i, &out[i % 4], 8);
+        }
+    }
+}
+
+/* Streams of any bytes decode as the definition says, and sums too. */
+static void any_stream(lull_codec_t codec, size_t count, unsigned density) {
+    size_t size = lull_dtype_bits(codec.dtype) / 8, n;
+    assert_ok(lull_codec_bound(&codec, count, &n));
+    for (size_t i = 0; i < n; i++) {
+        ours[i] = (uint8_t)test_random(&seed);
+        for (unsigned d = 0; d < density; d++)
+            ours[i] &= (uint8_t)test_random(&seed);
+    }
+    for (size_t b = 0; b < (count + 3) / 4; b++) /* few blocks of zeros */
+        ours[b * codec.param / 8] |= (uint8_t)(1 << b * codec.param % 8);
+    for (unsigned flags = 0; flags < 2; flags++) {
+        codec.flags = (uint16_t)flags;
+        memset(expected, 0, count * size);
+        memset(decoded, 0, count * size);
+        ref_decode(codec, ours, expected, count);
+        assert_ok(lull_codec_decode(&codec, ours, n, decoded, count, scratch));
+        same_bytes(decoded, expected, count * size, codec, (int)flags, count);
+        assert_ok(
+            lull_codec_decode_add(&codec, ours, n, decoded, count, scratch));
+        for (size_t i = 0; i < count; i++) {
+            float f, g;
+            memcpy(&f, decoded + 4 * i, 4);
+            memcpy(&g, expected + 4 * i, 4);
+            if (codec.dtype == LULL_F32 && f != g + g)
+                fail_msg("param %u: sum at %zu is %g, not twice %g",
+                         codec.param, i, (double)f, (double)g);
+        }
+    }
+}
+
+static void any_streams(void) {
+    for (unsigned q = 9; q <= 128; q++)
+        for (unsigned density = 0; density < 4; density++)
+            any_stream(codec_of(LULL_F32, q), 300, density);
+    for (unsigned q = 12; q <= 256; q += 3)
+        any_stream(codec_of(LULL_F64, q), 100, q % 4);
+}
+
+static void streams_as_defined(void **state) {
+    (void)state;
+    each_isa(any_streams);
+}
+
+/* The tables hold what the definition gives. */
+static void tables_as_defined(void **state) {
+    (void)state;
+    for (unsigned n = 0; n <= 4; n++)
+        for (unsigned i = 1; i < 256; i++) {
+            unsigned left = 31 - (unsigned)__builtin_clz(i), nibble, after = n;
+            uint8_t bits = (uint8_t)(i ^ 1u << left);
+            ref_t r = {&bits, 0, left};
+            unsigned known = ref_plane(&r, &after, &nibble);
+            unsigned entry = lull__zfp_decode[n][i];
+            assert_int_equal(entry & 15, nibble);
+            assert_int_equal(entry >> 4 & 15, left - r.left);
+            assert_int_equal(entry >> 8 & 15, after);
+            assert_int_equal(entry >> 12, known);
+            if (left == 7) { /* whole: the encoder's inverse */
+                unsigned code = lull__zfp_encode[n][nibble];
+                unsigned length = code >> 8 & 15;
+                assert_int_equal(length, left - r.left);
+                assert_int_equal(code & 0xff, bits & ((1u << length) - 1));
+                assert_int_equal(code >> 12, after);
+            }
+        }
+}
+
+/* ---- The zfp program --------------------------------------------------- */
+
+static void write_file(const char *path, const void *data, size_t n) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static size_t read_file(const char *path, void *data, size_t most) {
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(data, 1, most, f);
+    fclose(f);
+    return n;
+}
+
+static void program_files(void **state) {
+    (void)state;
+    if (system("zfp >/dev/null 2>&1") != 0 && access("/usr/bin/zfp", X_OK)) {
+        printf("skipped: no zfp program\n");
+        return;
+    }
+    char dir[] = "/tmp/lull_zfp_XXXXXX", path[3][64], line[512];
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 3; i++)
+        snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
+    static const unsigned quarters[] = {9, 32, 33, 50, 64, 128};
+    for (int r = 0; r < 6; r++) {
+        lull_codec_t codec = codec_of(LULL_F32, quarters[r]);
+        size_t count = 10007;
+        fill(GAUSSIAN, LULL_F32, values, count);
+        write_file(path[0], values, 4 * count);
+        snprintf(line, sizeof line,
+                 "zfp -q -i %s -f -1 %zu -r %.2f -z %s && "
+                 "zfp -q -z %s -f -1 %zu -r %.2f -o %s",
+                 path[0], count, quarters[r] / 4.0, path[1], path[1], count,
+                 quarters[r] / 4.0, path[2]);
+        assert_int_equal(system(line), 0);
+        size_t n = read_file(path[1], theirs, sizeof theirs);
+        lull_buffer_t out = {.data = ours, .capacity = sizeof ours};
+        assert_ok(lull_codec_encode(&codec, values, count, &out, scratch));
+        assert_int_equal(n, out.bytes);
+        same_bytes(ours, theirs, n, codec, 0, count);
+        assert_int_equal(read_file(path[2], expected, sizeof expected),
+                         4 * count);
+        codec.flags = LULL_CODEC_ZFP_TRUNCATE;
+        assert_ok(
+            lull_codec_decode(&codec, theirs, n, decoded, count, scratch));
+        same_bytes(decoded, expected, 4 * count, codec, 1, count);
+        /* And what lull wrote, read by the program. */
+        write_file(path[1], ours, out.bytes);
+        snprintf(line, sizeof line, "zfp -q -z %s -f -1 %zu -r %.2f -o %s",
+                 path[1], count, quarters[r] / 4.0, path[2]);
+        assert_int_equal(system(line), 0);
+        read_file(path[2], expected, sizeof expected);
+        same_bytes(decoded, expected, 4 * count, codec, 2, count);
+    }
+    for (int i = 0; i < 3; i++)
+        unlink(path[i]);
+    rmdir(dir);
+}
+
+/* ---- Edges ------------------------------------------------------------- */
+
+static void specs(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *back;
+        lull_dtype_t dtype;
+    } good[] = {{"zfp:8", "zfp:8", LULL_F32},
+                {"zfp:2.25", "zfp:2.25", LULL_F32},
+                {"zfp:6.375", "zfp:6.5", LULL_F32},
+                {"zfp:32.0", "zfp:32", LULL_F32},
+                {"zfp:3", "zfp:3", LULL_F64},
+                {"zfp:64", "zfp:64", LULL_F64},
+                {"zfp:16", "zfp:16", LULL_BF16},
+                {"zfp:08.750", "zfp:8.75", LULL_F16}};
+    static const struct {
+        const char *spec;
+        lull_dtype_t dtype;
+    } bad[] = {{"zfp", LULL_F32},           {"zfp:", LULL_F32},
+               {"zfp:x", LULL_F32},         {"zfp:8x", LULL_F32},
+               {"zfp:-8", LULL_F32},        {"zfp:2", LULL_F32},
+               {"zfp:33", LULL_F32},        {"zfp:2.5", LULL_F64},
+               {"zfp:65", LULL_F64},        {"zfp:17", LULL_BF16},
+               {"zfp:8.1234", LULL_F32},    {"zfp:99999", LULL_F32},
+               {"zfp:.5", LULL_F32},        {"zfp:8:8", LULL_F32},
+               {"zfp:4294967304", LULL_F32}};
+    lull_codec_t codec;
+    char text[LULL_CODEC_SPEC_MAX];
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_ok(lull_codec_parse(good[i].spec, good[i].dtype, &codec));
+        assert_ok(lull_codec_format(&codec, text, sizeof text));
+        assert_string_equal(text, good[i].back);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_fails(lull_codec_parse(bad[i].spec, bad[i].dtype, &codec),
+                     LULL_ERR_INVALID, "rate");
+    assert_fails(lull_codec_parse("zfp:8", LULL_I32, &codec),
+                 LULL_ERR_UNSUPPORTED, "I32");
+}
+
+/* Nothing is written past capacity nor read past the end, whatever the
+ * alignment: blocks from malloc of the exact size, for asan. */
+static void exact_buffers(void) {
+    static const size_t counts[] = {1, 5, 63, 64, 65, 127, 130, 1000};
+    for (unsigned q = 9; q <= 128; q += 7)
+        for (size_t c = 0; c < 8; c++)
+            for (size_t off = 0; off < 4; off++) {
+                lull_codec_t codec = codec_of(LULL_F32, q);
+                size_t count = counts[c], n;
+                assert_ok(lull_codec_bound(&codec, count, &n));
+                uint8_t *in = malloc(4 * count + off), *out = malloc(n + off);
+                uint8_t *back = malloc(4 * count + off);
+                fill(GAUSSIAN, LULL_F32, in + off, count);
+                lull_buffer_t to = {.data = out + off, .capacity = n - 1};
+                assert_fails(
+                    lull_codec_encode(&codec, in + off, count, &to, scratch),
+                    LULL_ERR_CAPACITY, "zfp");
+                to.capacity = n;
+                assert_ok(
+                    lull_codec_encode(&codec, in + off, count, &to, scratch));
+                assert_ok(lull_codec_decode(&codec, out + off, n, back + off,
+                                            count, scratch));
+                assert_fails(lull_codec_decode(&codec, out + off, n - 1,
+                                               back + off, count, scratch),
+                             LULL_ERR_CORRUPT, "zfp");
+                free(in), free(out), free(back);
+            }
+}
+
+static void exact_buffers_suffice(void **state) {
+    (void)state;
+    each_isa(exact_buffers);
+}
+
+/* Rounding to the middle of what was cut off has no bias; cutting has. */
+static void default_is_unbiased(void **state) {
+    (void)state;
+    lull_codec_t codec = codec_of(LULL_F32, 32);
+    size_t count = 65536;
+    float *in = (float *)values, *back = (float *)decoded;
+    double bias[2] = {0}, error[2] = {0};
+    for (size_t i = 0; i < count; i++)
+        in[i] = (float)gaussian();
+    lull_buffer_t out = {.data = ours, .capacity = sizeof ours};
+    assert_ok(lull_codec_encode(&codec, in, count, &out, scratch));
+    for (uint16_t f = 0; f < 2; f++) {
+        codec.flags = f;
+        assert_ok(
+            lull_codec_decode(&codec, ours, out.bytes, back, count, scratch));
+        for (size_t i = 0; i < count; i++) {
+            bias[f] += (double)back[i] - (double)in[i];
+            error[f] += ((double)back[i] - in[i]) * ((double)back[i] - in[i]);
+        }
+    }
+    assert_true(fabs(bias[0]) < 0.2 * fabs(bias[1]));
+    assert_true(error[0] < error[1]);
+}
+
 static int setup(void **state) {
     (void)state;
     seed = test_seed();
@@ -198,6 +521,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_as_libzfp),
         cmocka_unit_test(lengths_as_libzfp),
+        cmocka_unit_test(streams_as_defined),
+        cmocka_unit_test(tables_as_defined),
+        cmocka_unit_test(program_files),
+        cmocka_unit_test(specs),
+        cmocka_unit_test(exact_buffers_suffice),
+        cmocka_unit_test(default_is_unbiased),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,41 @@
+/* What the AVX-512 kernels of ZFP share. Included by *_avx512.c only. */
+#ifndef LULL__ZFP_AVX512_H
+#define LULL__ZFP_AVX512_H
+
+#include <immintrin.h>
+
+#include "zfp_impl.h"
+
+typedef __m512i v;
+
+/* Rates are constants of the kernels' copies: that needs inlining. */
+#define INLINE inline __attribute__((always_inline))
+/* And arrays of registers stay in registers once loops are unrolled. */
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 4")
+#endif
+
+#define SET32(x) _mm512_set1_epi32((int)(x))
+#define SET64(x) _mm512_set1_epi64((long long)(x))
+
+/* (a where mask is set, else b). */
+static INLINE v choose(v mask, v a, v b) {
+    return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
+}
+
+/* In each 128-bit lane, a 4x4 transposition of floats: lane L of register i
+ * held block 4 i + L; position 4 L + i of each register is that block's. */
+static INLINE void transpose(v x[4]) {
+    v a = _mm512_unpacklo_epi32(x[0], x[1]);
+    v b = _mm512_unpackhi_epi32(x[0], x[1]);
+    v c = _mm512_unpacklo_epi32(x[2], x[3]);
+    v d = _mm512_unpackhi_epi32(x[2], x[3]);
+    x[0] = _mm512_unpacklo_epi64(a, c);
+    x[1] = _mm512_unpackhi_epi64(a, c);
+    x[2] = _mm512_unpacklo_epi64(b, d);
+    x[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+#endif
