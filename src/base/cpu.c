@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "log.h"
 #include "settings.h"
@@ -15,11 +18,18 @@ const char *lull__isa_name(lull__isa_t isa) {
 }
 
 #ifdef __x86_64__
+/* clang 14 does not know these two by name. */
+static int has_f16c_and_lzcnt(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & 1u << 29) == 0)
+        return 0;
+    return __get_cpuid(0x80000001u, &a, &b, &c, &d) && (c & 1u << 5) != 0;
+}
+
 static int has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt") &&
-           __builtin_cpu_supports("popcnt");
+           __builtin_cpu_supports("popcnt") && has_f16c_and_lzcnt();
 }
 
 static int has_avx512(void) {
