@@ -10,8 +10,8 @@
 /* In the order that people see. A new codec is a line here, an id and a row
  * in its own file. */
 static const lull__codec_row_t *const table[] = {
-    &lull__codec_raw, &lull__codec_bf16, &lull__codec_f16,
-    &lull__codec_zfp, &lull__codec_mpc,  &lull__codec_mxint8,
+    &lull__codec_raw, &lull__codec_bf16, &lull__codec_f16,    &lull__codec_zfp,
+    &lull__codec_mpc, &lull__codec_expo, &lull__codec_mxint8,
 };
 #define ROWS (sizeof table / sizeof table[0])
 

@@ -263,7 +263,7 @@ static double value(codec_fill_t kind, lull_dtype_t dtype, size_t i,
                      dtype == LULL_F16 ? (int)r / 8 - 12 : (int)r - 100);
     case FILL_POWERS:
         r = test_random(random);
-        return ldexp(r % 2 ? 1 : -1, (int)(r >> 8) % 16 - 8);
+        return ldexp(r % 2 ? 1 : -1, (int)(r >> 8 & 15) - 8);
     default:
         return 0.0;
     }

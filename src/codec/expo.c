@@ -1,0 +1,551 @@
+/* expo (lossless): exponents by their entropy, the rest as it is, in blocks
+ * that stand alone. Stream, blocks and the codec's row; the coding of
+ * exponents is in expo_tree.c. Format: docs/formats/expo.md. */
+#include <string.h>
+
+#include "codec/codec_impl.h"
+#include "codec/expo.h"
+
+#define MAGIC 0x6f707865u /* "expo" */
+enum { VERSION = 1, HEADER = 16, BLOCK_HEADER = 4, BLOCK_MOST = 8192 };
+enum { KIND_RAW = 0, KIND_CODED = 1 };
+
+/* How a byte plane is stored: as it is; not, as it is all zero; only where
+ * the symbol is not zero; coded by a tree as symbols are. */
+enum { PLANE_RAW = 0, PLANE_ZERO = 1, PLANE_SYMBOL = 2, PLANE_TREE = 3 };
+
+/* What a dtype needs. */
+typedef struct layout {
+    lull_dtype_t dtype;
+    unsigned kind; /* LULL__EXPO_F32 ... */
+    unsigned size; /* bytes of a value */
+    unsigned planes, bits;
+    unsigned block; /* values */
+    unsigned log2_block;
+} layout_t;
+
+static const layout_t layouts[] = {
+    {LULL_F32, LULL__EXPO_F32, 4, 3, 0, 8192, 13},
+    {LULL_F16, LULL__EXPO_F16, 2, 1, 3, 8192, 13},
+    {LULL_BF16, LULL__EXPO_BF16, 2, 1, 0, 8192, 13},
+    {LULL_F64, LULL__EXPO_F64, 8, 6, 5, 4096, 12},
+};
+
+static const layout_t *layout_of(lull_dtype_t dtype) {
+    unsigned i = 0;
+    while (layouts[i].dtype != dtype)
+        i++;
+    return layouts + i;
+}
+
+static const lull__expo_kernel_t *kernel_in_force(void) {
+#ifdef __x86_64__
+    static const lull__expo_kernel_t *const variants[LULL__ISA_COUNT] = {
+        &lull__expo_portable, &lull__expo_portable, &lull__expo_avx512};
+    return variants[lull__isa()];
+#else
+    return &lull__expo_portable;
+#endif
+}
+
+/* The caller's scratch, cut up for one block. */
+typedef struct work {
+    const lull__expo_kernel_t *kernel;
+    const layout_t *layout;
+    lull__expo_room_t room;
+    uint8_t *nonzero; /* mask of the symbols that are not zero */
+    size_t nonzeros;  /* how many those are */
+    lull__expo_fields_t fields;
+    uint8_t *plane[LULL__EXPO_PLANES], *bits[LULL__EXPO_BITS];
+} work_t;
+
+static uint8_t *take(uint8_t **free, size_t bytes) {
+    uint8_t *at = *free;
+    *free += (bytes + LULL__EXPO_SLACK + 63) / 64 * 64;
+    return at;
+}
+
+#define TAKEN(bytes) (((bytes) + LULL__EXPO_SLACK + 63) / 64 * 64)
+#define WORK(block, planes, bits, wide)                                  \
+    ((4 + (planes)) * TAKEN(block) + (1 + (bits)) * TAKEN((block) / 8) + \
+     (wide)*TAKEN(2 * (block)))
+_Static_assert(WORK(8192, 3, 0, 0) <= LULL__SCRATCH_BYTES, "f32");
+_Static_assert(WORK(8192, 1, 3, 0) <= LULL__SCRATCH_BYTES, "f16");
+_Static_assert(WORK(4096, 6, 5, 1) <= LULL__SCRATCH_BYTES, "f64");
+
+static void set_up(work_t *w, lull_dtype_t dtype,
+                   lull_codec_scratch_t *scratch) {
+    const layout_t *layout = layout_of(dtype);
+    uint8_t *free = scratch->bytes;
+    memset(w, 0, sizeof *w);
+    w->kernel = kernel_in_force();
+    w->layout = layout;
+    w->room.a = take(&free, layout->block);
+    w->room.b = take(&free, layout->block);
+    w->room.masks = take(&free, layout->block);
+    w->room.escapes = take(&free, layout->block);
+    w->nonzero = take(&free, layout->block / 8);
+    for (unsigned k = 0; k < layout->planes; k++)
+        w->fields.plane[k] = w->plane[k] = take(&free, layout->block);
+    for (unsigned k = 0; k < layout->bits; k++)
+        w->fields.bits[k] = w->bits[k] = take(&free, layout->block / 8);
+    if (dtype == LULL_F64)
+        w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
+}
+
+static size_t blocks_of(const layout_t *layout, size_t count) {
+    return count / layout->block + (count % layout->block != 0);
+}
+
+static size_t bound(const lull_codec_t *codec, size_t count) {
+    const layout_t *layout = layout_of(codec->dtype);
+    return HEADER + blocks_of(layout, count) + count * layout->size;
+}
+
+/* ---- f64: exponents of 11 bits to symbols ------------------------------ */
+
+/* Symbol 0 is exponent 0, symbols 1 to 254 are base + 1 to base + 254, and 255
+ * is any other, which then stands in a list. */
+enum { FAR = 255, BASE_MOST = 2047 - 254 };
+
+/* Base: the middle of some exponents, so that a few far values do not move
+ * it. */
+static unsigned choose_base(const uint16_t *exponents, size_t n) {
+    uint16_t sorted[64];
+    unsigned kept = 0;
+    for (size_t i = 0; i < n; i += n / 64 + 1) {
+        unsigned at = kept;
+        if (exponents[i] == 0)
+            continue;
+        for (; at > 0 && sorted[at - 1] > exponents[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = exponents[i];
+        kept++;
+    }
+    unsigned middle = kept ? sorted[kept / 2] : 1023;
+    return middle < 127               ? 0
+           : middle - 127 > BASE_MOST ? BASE_MOST
+                                      : middle - 127;
+}
+
+/* Exponents to symbols in room.a; returns the number of far ones. */
+static size_t narrow(work_t *w, size_t n, unsigned base) {
+    size_t far = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned e = w->fields.exponents[i], s = e - base;
+        s = e == 0 ? 0 : s - 1 < 254 ? s : FAR;
+        w->room.a[i] = (uint8_t)s;
+        far += s == FAR;
+    }
+    return far;
+}
+
+/* Symbols back to exponents, with the far ones from the stream. */
+static const char *widen(work_t *w, size_t n, unsigned base, const uint8_t **at,
+                         const uint8_t *end) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned s = w->fields.symbols[i];
+        if (s != FAR) {
+            w->fields.exponents[i] = (uint16_t)(s ? base + s : 0);
+            continue;
+        }
+        if (end - *at < 2)
+            return "cut off in the far exponents";
+        w->fields.exponents[i] = lull__load16(*at);
+        *at += 2;
+        if (w->fields.exponents[i] > 2047)
+            return "a far exponent over 2047";
+    }
+    return NULL;
+}
+
+/* ---- Encoding a block -------------------------------------------------- */
+
+/* Where a block is written: never at or past end. Once something had no room
+ * `full` says so, and the rest is dropped. */
+typedef struct writer {
+    uint8_t *at, *end;
+    bool full;
+} writer_t;
+
+static void put(writer_t *to, const void *from, size_t bytes) {
+    if (bytes > (size_t)(to->end - to->at))
+        to->full = true;
+    if (to->full)
+        return;
+    memcpy(to->at, from, bytes);
+    to->at += bytes;
+}
+
+static void put16(writer_t *to, unsigned value) {
+    uint8_t bytes[2] = {(uint8_t)value, (uint8_t)(value >> 8)};
+    put(to, bytes, 2);
+}
+
+static void put_tree(writer_t *to, const lull__expo_coded_t *tree) {
+    put(to, tree->table, tree->table_bytes);
+    put(to, tree->masks, tree->mask_bytes);
+    put(to, tree->escapes, tree->escape_bytes);
+}
+
+/* Symbols to room.a; f64: also the base. Returns how many are far. */
+static size_t make_symbols(work_t *w, const uint8_t *src, size_t n,
+                           unsigned *base) {
+    w->fields.symbols = w->room.a;
+    w->kernel->scatter[w->layout->kind](src, n, &w->fields);
+    if (w->fields.exponents == NULL)
+        return 0;
+    *base = choose_base(w->fields.exponents, n);
+    return narrow(w, n, *base);
+}
+
+static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
+    lull__expo_coded_t tree;
+    unsigned base = 0;
+    size_t far = make_symbols(w, src, n, &base);
+    w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
+    if (!lull__expo_tree_encode(w->kernel, n, &w->room, &tree)) {
+        make_symbols(w, src, n, &base);
+        lull__expo_tree_raw(n, &w->room, &tree);
+    }
+    if (w->fields.exponents != NULL)
+        put16(to, base);
+    put_tree(to, &tree);
+    for (size_t i = 0; i < n && far != 0; i++) {
+        unsigned e = w->fields.exponents[i];
+        if (e == 0 || e - base - 1 < 254)
+            continue;
+        put16(to, e);
+        far--;
+    }
+}
+
+/* May a tree make the plane smaller? Yes if it has many zeros, or if 64 of
+ * its bytes have few values: of random ones about 57 differ. */
+static bool worth_a_tree(const uint8_t *plane, size_t n, size_t full) {
+    uint64_t seen[4] = {0};
+    unsigned values = 0;
+    if (full < n - n / 8)
+        return true;
+    for (size_t i = 0; i < n; i += n / 64 + 1)
+        seen[plane[i] / 64] |= 1ull << (plane[i] % 64);
+    for (unsigned k = 0; k < 4; k++)
+        values += (unsigned)__builtin_popcountll(seen[k]);
+    return n >= 256 && values < 40;
+}
+
+/* Writes a byte plane in its shortest mode, which it returns. */
+static unsigned put_plane(const work_t *w, const uint8_t *plane, size_t n,
+                          writer_t *to) {
+    lull__expo_coded_t tree;
+    unsigned mode = PLANE_RAW;
+    size_t bytes = n;
+    size_t full = w->kernel->split(plane, n, 1, w->room.b, NULL, 0);
+    if (full == 0)
+        return PLANE_ZERO;
+    if (full <= w->nonzeros && w->nonzeros < n) {
+        w->kernel->pick(plane, n, w->nonzero, w->room.a);
+        if (w->kernel->split(w->room.a, w->nonzeros, 1, w->room.b, NULL, 0) ==
+            full) {
+            mode = PLANE_SYMBOL;
+            bytes = w->nonzeros;
+        }
+    }
+    if (worth_a_tree(plane, n, full)) {
+        memcpy(w->room.a, plane, n);
+        if (lull__expo_tree_encode(w->kernel, n, &w->room, &tree) &&
+            tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
+            put_tree(to, &tree);
+            return PLANE_TREE;
+        }
+    }
+    if (mode == PLANE_SYMBOL) {
+        w->kernel->pick(plane, n, w->nonzero, w->room.a);
+        plane = w->room.a;
+    }
+    put(to, plane, bytes);
+    return mode;
+}
+
+static bool all_zero(const uint8_t *at, size_t bytes) {
+    size_t i = 0;
+    uint64_t any = 0;
+    for (; i + 8 <= bytes; i += 8)
+        any |= lull__load64(at + i);
+    for (; i < bytes; i++)
+        any |= at[i];
+    return any == 0;
+}
+
+static void put_block(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
+    uint8_t head[BLOCK_HEADER] = {KIND_CODED}, *at = to->at;
+    unsigned modes = 0;
+    put(to, head, sizeof head);
+    put_symbols(w, src, n, to);
+    for (unsigned k = 0; k < w->layout->planes; k++)
+        modes |= put_plane(w, w->plane[k], n, to) << (2 * k);
+    for (unsigned k = 0; k < w->layout->bits; k++) {
+        if (all_zero(w->bits[k], (n + 7) / 8))
+            head[3] |= (uint8_t)(1u << k);
+        else
+            put(to, w->bits[k], (n + 7) / 8);
+    }
+    head[1] = (uint8_t)modes;
+    head[2] = (uint8_t)(modes >> 8);
+    if (!to->full)
+        memcpy(at, head, sizeof head);
+}
+
+static lull_status_t encode_block(work_t *w, const uint8_t *src, size_t n,
+                                  lull__out_t *out) {
+    size_t raw = 1 + n * w->layout->size;
+    size_t room = out->capacity - out->bytes;
+    uint8_t *at = out->data + out->bytes;
+    writer_t to = {at, at + (room < raw ? room : raw - 1), false};
+    put_block(w, src, n, &to);
+    if (to.full) { /* not smaller than the values themselves, or no room */
+        if (room < raw)
+            return lull__fail(LULL_ERR_CAPACITY,
+                              "expo: the stream does not fit in capacity, %zu "
+                              "bytes",
+                              out->capacity);
+        *at = KIND_RAW;
+        memcpy(at + 1, src, raw - 1);
+        to.at = at + raw;
+    }
+    out->bytes = (size_t)(to.at - out->data);
+    return LULL_OK;
+}
+
+static lull_status_t encode(const lull_codec_t *codec, const void *src,
+                            size_t count, lull__out_t *out,
+                            lull_codec_scratch_t *scratch) {
+    work_t w;
+    set_up(&w, codec->dtype, scratch);
+    if (out->capacity < HEADER)
+        return lull__fail(LULL_ERR_CAPACITY,
+                          "expo: capacity %zu is under the header's %d bytes",
+                          out->capacity, HEADER);
+    const uint8_t head[8] = {MAGIC & 255,
+                             MAGIC >> 8 & 255,
+                             MAGIC >> 16 & 255,
+                             MAGIC >> 24,
+                             VERSION,
+                             (uint8_t)codec->dtype,
+                             (uint8_t)w.layout->log2_block,
+                             0};
+    memcpy(out->data, head, 8);
+    lull__store64(out->data + 8, count);
+    out->bytes = HEADER;
+    const uint8_t *values = src;
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done;
+        n = n < w.layout->block ? n : w.layout->block;
+        lull_status_t status = encode_block(&w, values, n, out);
+        if (status != LULL_OK)
+            return status;
+        values += n * w.layout->size;
+        done += n;
+    }
+    return LULL_OK;
+}
+
+/* ---- Decoding a block -------------------------------------------------- */
+
+static const uint8_t zeros[BLOCK_MOST];
+
+/* A plane of which only the bytes are stored whose symbol is not zero. */
+static void spread(work_t *w, size_t n, const uint8_t *from, uint8_t *plane) {
+    const lull__expo_side_t zero = {NULL, 0}, one = {w->room.a, 0};
+    memcpy(w->room.a, from, w->nonzeros);
+    w->kernel->merge(w->nonzero, n, zero, one, plane);
+}
+
+static const char *get_plane(work_t *w, unsigned mode, unsigned k, size_t n,
+                             const uint8_t **at, const uint8_t *end) {
+    const uint8_t *from = *at;
+    size_t stored = n;
+    w->fields.plane[k] = w->plane[k];
+    if (mode == PLANE_ZERO) {
+        w->fields.plane[k] = zeros;
+        return NULL;
+    }
+    if (mode == PLANE_TREE)
+        return lull__expo_tree_decode(w->kernel, n, at, end, &w->room,
+                                      w->plane[k]);
+    if (mode == PLANE_SYMBOL)
+        stored = w->nonzeros =
+            w->kernel->split(w->fields.symbols, n, 1, w->nonzero, NULL, 0);
+    if ((size_t)(end - from) < stored)
+        return "cut off in a plane";
+    *at += stored;
+    if (mode == PLANE_RAW)
+        w->fields.plane[k] = from;
+    else
+        spread(w, n, from, w->plane[k]);
+    return NULL;
+}
+
+static const char *get_fields(work_t *w, size_t n, const uint8_t **at,
+                              const uint8_t *end) {
+    unsigned base = 0, wide = w->fields.exponents != NULL ? 2 : 0;
+    if ((size_t)(end - *at) < BLOCK_HEADER - 1 + wide)
+        return "cut off in the block's header";
+    unsigned modes = lull__load16(*at), zero_bits = (*at)[2];
+    *at += BLOCK_HEADER - 1;
+    if (modes >> (2 * w->layout->planes) != 0 ||
+        zero_bits >> w->layout->bits != 0)
+        return "modes of planes that there are not";
+    if (wide != 0) {
+        base = lull__load16(*at);
+        *at += wide;
+        if (base > BASE_MOST)
+            return "the base of exponents";
+    }
+    w->fields.symbols = w->room.masks;
+    const char *wrong = lull__expo_tree_decode(w->kernel, n, at, end, &w->room,
+                                               w->fields.symbols);
+    if (wrong == NULL && wide != 0)
+        wrong = widen(w, n, base, at, end);
+    for (unsigned k = 0; k < w->layout->planes && wrong == NULL; k++)
+        wrong = get_plane(w, modes >> (2 * k) & 3, k, n, at, end);
+    for (unsigned k = 0; k < w->layout->bits && wrong == NULL; k++) {
+        size_t bytes = (n + 7) / 8;
+        w->fields.bits[k] = zeros;
+        if (zero_bits >> k & 1)
+            continue;
+        if ((size_t)(end - *at) < bytes)
+            return "cut off in a plane of bits";
+        w->fields.bits[k] = *at;
+        *at += bytes;
+    }
+    return wrong;
+}
+
+/* Where values go: into an array, or added to sums. */
+typedef struct sink {
+    uint8_t *values, *sum; /* one of the two */
+} sink_t;
+
+/* In pieces that stay in the nearest cache until they are added. */
+static void add_fields(const work_t *w, size_t n, sink_t *sink) {
+    enum { PIECE = 512 };
+    uint8_t piece[PIECE * 8];
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t part = n - i < PIECE ? n - i : PIECE;
+        lull__expo_fields_t fields = lull__expo_fields_at(&w->fields, i);
+        w->kernel->gather[w->layout->kind](&fields, part, piece);
+        lull__add(w->layout->dtype, piece, sink->sum, part);
+        sink->sum += part * (w->layout->size == 8 ? 8 : 4);
+    }
+}
+
+static const char *decode_block(work_t *w, size_t n, const uint8_t **at,
+                                const uint8_t *end, sink_t *sink) {
+    size_t bytes = n * w->layout->size;
+    if (*at == end)
+        return "cut off before the block";
+    unsigned kind = *(*at)++;
+    if (kind == KIND_RAW) {
+        if ((size_t)(end - *at) < bytes)
+            return "cut off in a raw block";
+        if (sink->values != NULL) {
+            memcpy(sink->values, *at, bytes);
+            sink->values += bytes;
+        } else {
+            lull__add(w->layout->dtype, *at, sink->sum, n);
+            sink->sum += n * (w->layout->size == 8 ? 8 : 4);
+        }
+        *at += bytes;
+        return NULL;
+    }
+    if (kind != KIND_CODED)
+        return "the kind of block";
+    const char *wrong = get_fields(w, n, at, end);
+    if (wrong != NULL)
+        return wrong;
+    if (sink->values != NULL) {
+        w->kernel->gather[w->layout->kind](&w->fields, n, sink->values);
+        sink->values += bytes;
+    } else {
+        add_fields(w, n, sink);
+    }
+    return NULL;
+}
+
+static lull_status_t check_header(const layout_t *layout, const uint8_t *src,
+                                  size_t bytes, size_t count) {
+    if (bytes < HEADER)
+        return lull__fail(LULL_ERR_CORRUPT, "expo: %zu bytes end in the header",
+                          bytes);
+    if (lull__load32(src) != MAGIC)
+        return lull__fail(LULL_ERR_CORRUPT, "expo: magic 0x%08x, not 0x%08x",
+                          lull__load32(src), MAGIC);
+    if (src[4] != VERSION)
+        return lull__fail(LULL_ERR_VERSION, "expo: version %u, expected %u",
+                          src[4], VERSION);
+    if (src[5] != layout->dtype)
+        return lull__fail(LULL_ERR_CORRUPT,
+                          "expo: dtype %u in the header, expected %u", src[5],
+                          layout->dtype);
+    if (src[6] != layout->log2_block || src[7] != 0)
+        return lull__fail(LULL_ERR_CORRUPT, "expo: block size %u, expected %u",
+                          src[6], layout->log2_block);
+    if (lull__load64(src + 8) != count)
+        return lull__fail(LULL_ERR_CORRUPT,
+                          "expo: count %llu in the header, expected %zu",
+                          (unsigned long long)lull__load64(src + 8), count);
+    return LULL_OK;
+}
+
+static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
+                               size_t bytes, sink_t sink,
+                               lull_codec_scratch_t *scratch, size_t count) {
+    work_t w;
+    set_up(&w, codec->dtype, scratch);
+    lull_status_t status = check_header(w.layout, src, bytes, count);
+    if (status != LULL_OK)
+        return status;
+    const uint8_t *at = src + HEADER, *end = src + bytes;
+    for (size_t done = 0; done < count;) {
+        size_t n = count - done;
+        n = n < w.layout->block ? n : w.layout->block;
+        const char *wrong = decode_block(&w, n, &at, end, &sink);
+        if (wrong != NULL)
+            return lull__fail(LULL_ERR_CORRUPT,
+                              "expo: block of the values from %zu on: %s", done,
+                              wrong);
+        done += n;
+    }
+    if (at != end)
+        return lull__fail(LULL_ERR_CORRUPT,
+                          "expo: %zu bytes follow the last block",
+                          (size_t)(end - at));
+    return LULL_OK;
+}
+
+static lull_status_t decode(const lull_codec_t *codec, const uint8_t *src,
+                            size_t bytes, void *dst, size_t count,
+                            lull_codec_scratch_t *scratch) {
+    uint8_t none; /* an empty array may be NULL */
+    return decode_to(codec, src, bytes, (sink_t){.values = dst ? dst : &none},
+                     scratch, count);
+}
+
+static lull_status_t decode_add(const lull_codec_t *codec, const uint8_t *src,
+                                size_t bytes, void *sum, size_t count,
+                                lull_codec_scratch_t *scratch) {
+    return decode_to(codec, src, bytes, (sink_t){.sum = sum}, scratch, count);
+}
+
+const lull__codec_row_t lull__codec_expo = {
+    .id = LULL__ID_EXPO,
+    .name = "expo",
+    .usage = "expo",
+    .help = "lossless; codes exponents by their entropy",
+    .dtypes = LULL__FLOATS,
+    .bound = bound,
+    .encode = encode,
+    .decode = decode,
+    .decode_add = decode_add,
+};

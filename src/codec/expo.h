@@ -1,0 +1,135 @@
+/* The inside of expo: fields of values, the tree of symbols, and the kernels
+ * that a variant for an instruction set gives. docs/formats/expo.md. */
+#ifndef LULL__EXPO_H
+#define LULL__EXPO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LULL__EXPO_SLACK 64 /* bytes that kernels may touch past an end */
+
+/* ---- Kernels ----------------------------------------------------------- */
+
+/* A block of values apart: a byte for each value's exponent (f64: see
+ * exponents), a byte plane for every 8 bits of mantissa from the low end on,
+ * and a plane of bits for each that is left, the sign last. Where the sign
+ * makes 8 bits with the mantissa's rest, it is their highest. */
+#define LULL__EXPO_PLANES 6
+#define LULL__EXPO_BITS 5
+typedef struct lull__expo_fields {
+    uint8_t *symbols;
+    uint16_t *exponents; /* f64 only, instead of symbols */
+    const uint8_t *plane[LULL__EXPO_PLANES];
+    const uint8_t *bits[LULL__EXPO_BITS];
+} lull__expo_fields_t;
+
+/* One input of merge: `at`, or if that is NULL the same byte again and
+ * again. */
+typedef struct lull__expo_side {
+    const uint8_t *at;
+    uint8_t byte;
+} lull__expo_side_t;
+
+enum { LULL__EXPO_F32, LULL__EXPO_F16, LULL__EXPO_BF16, LULL__EXPO_F64 };
+#define LULL__EXPO_KINDS 4
+
+/* Bit i of a mask is bit i % 8 of its byte i / 8. All may write up to
+ * LULL__EXPO_SLACK bytes past what they give, but for gather; and read so many
+ * past what they take, but for scatter, gather and masks, of which nothing is
+ * read past ceil(n / 8) bytes. */
+typedef struct lull__expo_kernel {
+    /* Bit i of mask is in[i] >= threshold (not 0); what is left of its last
+     * byte is 0. If out is not NULL, the bytes whose bit is `keep` go there
+     * in order. Returns how many bits are 1. */
+    size_t (*split)(const uint8_t *in, size_t n, unsigned threshold,
+                    uint8_t *mask, uint8_t *out, unsigned keep);
+    /* The bytes whose bit is 1. */
+    void (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
+                 uint8_t *out);
+    /* out[i] is the next byte of zero or of one, as bit i says. */
+    void (*merge)(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                  lull__expo_side_t one, uint8_t *out);
+    /* out[i] = table[in[i]]; returns the largest. */
+    unsigned (*map)(const uint8_t *in, size_t n, const uint8_t *table,
+                    uint8_t *out);
+    /* Values to fields and back. The planes of fields are written to. */
+    void (*scatter[LULL__EXPO_KINDS])(const uint8_t *src, size_t n,
+                                      const lull__expo_fields_t *fields);
+    void (*gather[LULL__EXPO_KINDS])(const lull__expo_fields_t *fields,
+                                     size_t n, uint8_t *dst);
+} lull__expo_kernel_t;
+
+extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
+    lull__expo_avx512;
+
+/* The fields from value `at` on, a multiple of 8. */
+lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
+                                         size_t at);
+
+/* ---- The tree ---------------------------------------------------------- */
+
+/* A canonical Huffman tree as a wavelet tree: at every inner node one mask
+ * says which symbols go left and which right. Nodes of a depth stand left to
+ * right, leaves first. One leaf may be the escape: it stands for all symbols
+ * that have no leaf, and keeps theirs as bytes. */
+#define LULL__EXPO_LISTED 64 /* symbols with a leaf of their own */
+#define LULL__EXPO_LEAVES (LULL__EXPO_LISTED + 1)
+#define LULL__EXPO_DEPTH 16
+#define LULL__EXPO_TABLE (2 + LULL__EXPO_DEPTH + LULL__EXPO_LISTED)
+
+typedef struct lull__expo_tree {
+    unsigned leaves, depth;
+    int escape; /* the leaf that is the escape, or -1 */
+    /* Of each depth: leaves, inner nodes, and the first of them counted over
+     * all depths. */
+    uint8_t leaf_count[LULL__EXPO_DEPTH + 1];
+    uint8_t leaf_first[LULL__EXPO_DEPTH + 1];
+    uint8_t node_count[LULL__EXPO_DEPTH + 1];
+    uint8_t node_first[LULL__EXPO_DEPTH + 1];
+    uint8_t symbol[LULL__EXPO_LEAVES]; /* of leaves but the escape */
+} lull__expo_tree_t;
+
+/* Working memory for a block of up to n values: n + SLACK bytes each. */
+typedef struct lull__expo_room {
+    uint8_t *a, *b, *masks, *escapes;
+} lull__expo_room_t;
+
+/* What a tree's encoder gives: three parts in this order. masks and escapes
+ * stay in the room, or escapes are the symbols themselves. */
+typedef struct lull__expo_coded {
+    uint8_t table[LULL__EXPO_TABLE];
+    size_t table_bytes;
+    const uint8_t *masks, *escapes;
+    size_t mask_bytes, escape_bytes;
+} lull__expo_coded_t;
+
+/* Encodes n (at least 1) symbols, which lie in room->a and may be
+ * overwritten. Returns false where coding failed to gain and the symbols are
+ * spoilt: put them there again and use lull__expo_tree_raw(). */
+bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
+                            const lull__expo_room_t *room,
+                            lull__expo_coded_t *out);
+void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
+                         lull__expo_coded_t *out);
+
+/* Decodes n symbols from what is at *at and moves it on, never past end. The
+ * symbols come to `symbols`, which has SLACK more bytes. Returns NULL, or what
+ * is wrong. */
+const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
+                                   const uint8_t **at, const uint8_t *end,
+                                   const lull__expo_room_t *room,
+                                   uint8_t *symbols);
+
+/* Where an inner node's child `right` (0 or 1) stands: *leaf or *node is set
+ * to its number over all depths, the other to -1. */
+static inline void lull__expo_child(const lull__expo_tree_t *tree,
+                                    unsigned depth, unsigned node, int *leaf,
+                                    int *inner) {
+    unsigned leaves = tree->leaf_count[depth];
+    *leaf = node < leaves ? (int)(tree->leaf_first[depth] + node) : -1;
+    *inner =
+        node < leaves ? -1 : (int)(tree->node_first[depth] + node - leaves);
+}
+
+#endif

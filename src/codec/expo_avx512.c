@@ -1,0 +1,382 @@
+/* expo's kernels for AVX-512: 64 symbols at a time. A mask of a tree's node
+ * compresses them apart and expands them together again. */
+#ifdef __AVX512VBMI2__
+#include <immintrin.h>
+#include <string.h>
+
+#include "codec/expo.h"
+
+/* Zero in a register of its own. Zen 4 waits for the old value of the
+ * destination of a compress or expand even where it is zero-masked; the
+ * compiler must not find out that this is zero and fold it away. */
+static inline __m512i fresh_zero(void) {
+    __m512i zero;
+    __asm__ volatile("vpxor %x0, %x0, %x0" : "=v"(zero));
+    return zero;
+}
+
+static inline __m512i compress(__mmask64 mask, __m512i in) {
+    return _mm512_mask_compress_epi8(fresh_zero(), mask, in);
+}
+
+static inline uint64_t load_mask(const uint8_t *mask, size_t left) {
+    uint64_t bits = 0;
+    if (left >= 64) {
+        memcpy(&bits, mask, 8);
+        return bits;
+    }
+    memcpy(&bits, mask, (left + 7) / 8);
+    return bits & ((1ull << left) - 1);
+}
+
+static size_t split(const uint8_t *in, size_t n, unsigned threshold,
+                    uint8_t *mask, uint8_t *out, unsigned keep) {
+    const __m512i least = _mm512_set1_epi8((char)threshold);
+    const uint64_t flip = keep ? 0 : UINT64_MAX;
+    size_t ones = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(in + i);
+        uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
+        uint64_t bits = _mm512_cmpge_epu8_mask(x, least) & valid;
+        memcpy(mask + i / 8, &bits, 8);
+        ones += (size_t)_mm_popcnt_u64(bits);
+        if (out != NULL) {
+            uint64_t kept = (bits ^ flip) & valid;
+            _mm512_storeu_si512(out, compress(kept, x));
+            out += _mm_popcnt_u64(kept);
+        }
+    }
+    return ones;
+}
+
+static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
+                 uint8_t *out) {
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = load_mask(mask + i / 8, n - i);
+        __m512i x = _mm512_loadu_si512(in + i);
+        _mm512_storeu_si512(out, compress(bits, x));
+        out += _mm_popcnt_u64(bits);
+    }
+}
+
+static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
+                            uint8_t one, uint8_t *out) {
+    const __m512i x = _mm512_set1_epi8((char)zero);
+    const __m512i y = _mm512_set1_epi8((char)one);
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = load_mask(mask + i / 8, n - i);
+        _mm512_storeu_si512(out + i, _mm512_mask_blend_epi8(bits, x, y));
+    }
+}
+
+/* One side is a constant: the other expands into it. */
+static void merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
+                           const uint8_t *from, uint64_t flip, uint8_t *out) {
+    const __m512i fill = _mm512_set1_epi8((char)constant);
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = load_mask(mask + i / 8, n - i) ^ flip;
+        if (n - i < 64)
+            bits &= (1ull << (n - i)) - 1;
+        __m512i x = _mm512_loadu_si512(from);
+        from += _mm_popcnt_u64(bits);
+        _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
+    }
+}
+
+static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                  lull__expo_side_t one, uint8_t *out) {
+    if (zero.at == NULL && one.at == NULL) {
+        merge_constants(mask, n, zero.byte, one.byte, out);
+        return;
+    }
+    if (zero.at == NULL) {
+        merge_constant(mask, n, zero.byte, one.at, 0, out);
+        return;
+    }
+    if (one.at == NULL) {
+        merge_constant(mask, n, one.byte, zero.at, UINT64_MAX, out);
+        return;
+    }
+    const uint8_t *left = zero.at, *right = one.at;
+    for (size_t i = 0; i < n; i += 64) {
+        uint64_t bits = load_mask(mask + i / 8, n - i);
+        uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
+        __m512i x = _mm512_loadu_si512(left), y = _mm512_loadu_si512(right);
+        right += _mm_popcnt_u64(bits);
+        left += _mm_popcnt_u64(~bits & valid);
+        __m512i both = _mm512_mask_expand_epi8(fresh_zero(), ~bits & valid, x);
+        both = _mm512_mask_expand_epi8(both, bits, y);
+        _mm512_storeu_si512(out + i, both);
+    }
+}
+
+static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
+                    uint8_t *out) {
+    const __m512i t0 = _mm512_loadu_si512(table);
+    const __m512i t1 = _mm512_loadu_si512(table + 64);
+    const __m512i t2 = _mm512_loadu_si512(table + 128);
+    const __m512i t3 = _mm512_loadu_si512(table + 192);
+    __m512i all = _mm512_setzero_si512();
+    for (size_t i = 0; i < n; i += 64) {
+        __mmask64 valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
+        __m512i x = _mm512_loadu_si512(in + i);
+        __m512i low = _mm512_permutex2var_epi8(t0, x, t1);
+        __m512i high = _mm512_permutex2var_epi8(t2, x, t3);
+        low = _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+        all = _mm512_mask_max_epu8(all, valid, all, low);
+        _mm512_storeu_si512(out + i, low);
+    }
+    uint8_t lanes[64], most = 0;
+    _mm512_storeu_si512(lanes, all);
+    for (unsigned i = 0; i < 64; i++)
+        most = lanes[i] > most ? lanes[i] : most;
+    return most;
+}
+
+/* ---- Fields ------------------------------------------------------------ */
+
+#define SELECT 0xca /* ternary logic: a ? b : c */
+
+static inline __m512i choose(__m512i mask, __m512i yes, __m512i no) {
+    return _mm512_ternarylogic_epi32(mask, yes, no, SELECT);
+}
+
+/* Highest and next byte of 64 values to exponents. */
+static inline __m512i symbols_of(__m512i high, __m512i low) {
+    __m512i carried =
+        _mm512_and_si512(_mm512_srli_epi16(low, 7), _mm512_set1_epi8(1));
+    return _mm512_or_si512(_mm512_add_epi8(high, high), carried);
+}
+
+/* Numbers 0, 2, 4, ... 126, or with 1 added: bytes of two registers. */
+static inline __m512i even_bytes(void) {
+    const __m512i base = _mm512_set_epi8(
+        63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46,
+        45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28,
+        27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10,
+        9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi8(base, base);
+}
+
+static inline __m512i add_bytes(__m512i x, int value) {
+    return _mm512_add_epi8(x, _mm512_set1_epi8((char)value));
+}
+
+/* 0, 64, 1, 65, ...: bytes of two registers by turns; from the middle on if
+ * `from` is 32. */
+static inline __m512i interleaved(int from) {
+    const __m512i words = _mm512_set_epi16(
+        31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14,
+        13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i both = _mm512_or_si512(words, _mm512_slli_epi16(words, 8));
+    both = _mm512_add_epi16(both, _mm512_set1_epi16(0x4000));
+    return add_bytes(both, from);
+}
+
+static void scatter_tail(unsigned kind, const uint8_t *src, size_t n, size_t i,
+                         const lull__expo_fields_t *fields, unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_portable.scatter[kind](src + i * size, n - i, &rest);
+}
+
+static void gather_tail(unsigned kind, const lull__expo_fields_t *fields,
+                        size_t n, size_t i, uint8_t *dst, unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_portable.gather[kind](&rest, n - i, dst + i * size);
+}
+
+static inline void store_plane(const lull__expo_fields_t *fields, unsigned k,
+                               size_t i, __m512i x) {
+    _mm512_storeu_si512((uint8_t *)fields->plane[k] + i, x);
+}
+
+static void scatter_bf16(const uint8_t *src, size_t n,
+                         const lull__expo_fields_t *fields) {
+    const __m512i even = even_bytes(), odd = add_bytes(even, 1);
+    const __m512i mantissa = _mm512_set1_epi8(0x7f);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i a = _mm512_loadu_si512(src + 2 * i);
+        __m512i b = _mm512_loadu_si512(src + 2 * i + 64);
+        __m512i low = _mm512_permutex2var_epi8(a, even, b);
+        __m512i high = _mm512_permutex2var_epi8(a, odd, b);
+        _mm512_storeu_si512(fields->symbols + i, symbols_of(high, low));
+        store_plane(fields, 0, i, choose(mantissa, low, high));
+    }
+    scatter_tail(LULL__EXPO_BF16, src, n, i, fields, 2);
+}
+
+/* Exponents and the plane with the sign to the two highest bytes. */
+static inline void join_high(__m512i symbols, __m512i signs, __m512i *high,
+                             __m512i *low) {
+    const __m512i mantissa = _mm512_set1_epi8(0x7f);
+    *high = choose(mantissa, _mm512_srli_epi16(symbols, 1), signs);
+    *low = choose(mantissa, signs, _mm512_slli_epi16(symbols, 7));
+}
+
+static void gather_bf16(const lull__expo_fields_t *fields, size_t n,
+                        uint8_t *dst) {
+    const __m512i first = interleaved(0), second = interleaved(32);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i high, low;
+        join_high(_mm512_loadu_si512(fields->symbols + i),
+                  _mm512_loadu_si512(fields->plane[0] + i), &high, &low);
+        _mm512_storeu_si512(dst + 2 * i,
+                            _mm512_permutex2var_epi8(low, first, high));
+        _mm512_storeu_si512(dst + 2 * i + 64,
+                            _mm512_permutex2var_epi8(low, second, high));
+    }
+    gather_tail(LULL__EXPO_BF16, fields, n, i, dst, 2);
+}
+
+static inline void store_bits(const lull__expo_fields_t *fields, unsigned k,
+                              size_t i, uint64_t bits) {
+    memcpy((uint8_t *)fields->bits[k] + i / 8, &bits, 8);
+}
+
+static void scatter_f16(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    const __m512i even = even_bytes(), odd = add_bytes(even, 1);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i a = _mm512_loadu_si512(src + 2 * i);
+        __m512i b = _mm512_loadu_si512(src + 2 * i + 64);
+        __m512i high = _mm512_permutex2var_epi8(a, odd, b);
+        store_plane(fields, 0, i, _mm512_permutex2var_epi8(a, even, b));
+        _mm512_storeu_si512(fields->symbols + i,
+                            _mm512_and_si512(_mm512_srli_epi16(high, 2),
+                                             _mm512_set1_epi8(0x1f)));
+        store_bits(fields, 0, i,
+                   _mm512_test_epi8_mask(high, _mm512_set1_epi8(1)));
+        store_bits(fields, 1, i,
+                   _mm512_test_epi8_mask(high, _mm512_set1_epi8(2)));
+        store_bits(fields, 2, i, _mm512_movepi8_mask(high));
+    }
+    scatter_tail(LULL__EXPO_F16, src, n, i, fields, 2);
+}
+
+static inline __m512i bit_plane(const lull__expo_fields_t *fields, unsigned k,
+                                size_t i, int bit) {
+    uint64_t bits;
+    memcpy(&bits, fields->bits[k] + i / 8, 8);
+    return _mm512_maskz_set1_epi8(bits, (char)bit);
+}
+
+static void gather_f16(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    const __m512i first = interleaved(0), second = interleaved(32);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i low = _mm512_loadu_si512(fields->plane[0] + i);
+        __m512i high = _mm512_and_si512(
+            _mm512_slli_epi16(_mm512_loadu_si512(fields->symbols + i), 2),
+            _mm512_set1_epi8(0x7c));
+        high = _mm512_or_si512(high, bit_plane(fields, 0, i, 1));
+        high = _mm512_or_si512(high, bit_plane(fields, 1, i, 2));
+        high = _mm512_or_si512(high, bit_plane(fields, 2, i, 0x80));
+        _mm512_storeu_si512(dst + 2 * i,
+                            _mm512_permutex2var_epi8(low, first, high));
+        _mm512_storeu_si512(dst + 2 * i + 64,
+                            _mm512_permutex2var_epi8(low, second, high));
+    }
+    gather_tail(LULL__EXPO_F16, fields, n, i, dst, 2);
+}
+
+/* Bytes k and k + 1 of 32 four-byte values: the one in the lower half. */
+static inline __m512i every_fourth(int k) {
+    __m512i numbers = even_bytes();
+    numbers = _mm512_add_epi8(numbers, numbers); /* mod 128 the upper half */
+    __m512i half =
+        _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8(1), 1);
+    numbers = _mm512_and_si512(numbers, _mm512_set1_epi8(127));
+    return add_bytes(_mm512_add_epi8(numbers, half), k);
+}
+
+static void scatter_f32(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    const __m512i pick01 = every_fourth(0), pick23 = every_fourth(2);
+    const __m512i mantissa = _mm512_set1_epi8(0x7f);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i a = _mm512_loadu_si512(src + 4 * i);
+        __m512i b = _mm512_loadu_si512(src + 4 * i + 64);
+        __m512i c = _mm512_loadu_si512(src + 4 * i + 128);
+        __m512i d = _mm512_loadu_si512(src + 4 * i + 192);
+        __m512i ab01 = _mm512_permutex2var_epi8(a, pick01, b);
+        __m512i cd01 = _mm512_permutex2var_epi8(c, pick01, d);
+        __m512i ab23 = _mm512_permutex2var_epi8(a, pick23, b);
+        __m512i cd23 = _mm512_permutex2var_epi8(c, pick23, d);
+        store_plane(fields, 0, i, _mm512_shuffle_i64x2(ab01, cd01, 0x44));
+        store_plane(fields, 1, i, _mm512_shuffle_i64x2(ab01, cd01, 0xee));
+        __m512i low = _mm512_shuffle_i64x2(ab23, cd23, 0x44);
+        __m512i high = _mm512_shuffle_i64x2(ab23, cd23, 0xee);
+        _mm512_storeu_si512(fields->symbols + i, symbols_of(high, low));
+        store_plane(fields, 2, i, choose(mantissa, low, high));
+    }
+    scatter_tail(LULL__EXPO_F32, src, n, i, fields, 4);
+}
+
+/* So that after two rounds of unpacking, which works within 16 bytes, values
+ * stand in order: 4 by 4 groups of four bytes, transposed. */
+static inline __m512i spread_groups(__m512i x) {
+    const __m512i order =
+        _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    return _mm512_permutexvar_epi32(order, x);
+}
+
+static void gather_f32(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m512i b0 = spread_groups(_mm512_loadu_si512(fields->plane[0] + i));
+        __m512i b1 = spread_groups(_mm512_loadu_si512(fields->plane[1] + i));
+        __m512i signs = spread_groups(_mm512_loadu_si512(fields->plane[2] + i));
+        __m512i symbols =
+            spread_groups(_mm512_loadu_si512(fields->symbols + i));
+        __m512i b2, b3;
+        join_high(symbols, signs, &b3, &b2);
+        __m512i low01 = _mm512_unpacklo_epi8(b0, b1);
+        __m512i high01 = _mm512_unpackhi_epi8(b0, b1);
+        __m512i low23 = _mm512_unpacklo_epi8(b2, b3);
+        __m512i high23 = _mm512_unpackhi_epi8(b2, b3);
+        uint8_t *to = dst + 4 * i;
+        _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low01, low23));
+        _mm512_storeu_si512(to + 64, _mm512_unpackhi_epi16(low01, low23));
+        _mm512_storeu_si512(to + 128, _mm512_unpacklo_epi16(high01, high23));
+        _mm512_storeu_si512(to + 192, _mm512_unpackhi_epi16(high01, high23));
+    }
+    gather_tail(LULL__EXPO_F32, fields, n, i, dst, 4);
+}
+
+static void scatter_f64(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    lull__expo_portable.scatter[LULL__EXPO_F64](src, n, fields);
+}
+
+static void gather_f64(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    lull__expo_portable.gather[LULL__EXPO_F64](fields, n, dst);
+}
+
+const lull__expo_kernel_t lull__expo_avx512 = {
+    .split = split,
+    .pick = pick,
+    .merge = merge,
+    .map = map,
+    .scatter = {[LULL__EXPO_F32] = scatter_f32,
+                [LULL__EXPO_F16] = scatter_f16,
+                [LULL__EXPO_BF16] = scatter_bf16,
+                [LULL__EXPO_F64] = scatter_f64},
+    .gather = {[LULL__EXPO_F32] = gather_f32,
+               [LULL__EXPO_F16] = gather_f16,
+               [LULL__EXPO_BF16] = gather_bf16,
+               [LULL__EXPO_F64] = gather_f64},
+};
+#else
+typedef int lull__no_avx512;
+#endif

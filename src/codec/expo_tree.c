@@ -1,0 +1,498 @@
+/* expo's tree: from symbols to masks and back. */
+#include <string.h>
+
+#include "codec/codec_impl.h"
+#include "codec/expo.h"
+
+/* ---- Planning ---------------------------------------------------------- */
+
+/* Symbols counted: all of a short block, else 64 of every 512. The tree then
+ * costs about 0.01 bits a value more than that of all. */
+#define SAMPLE_WHOLE 1024
+#define SAMPLE_RUN 64
+#define SAMPLE_STRIDE 512
+
+static void count(const uint8_t *symbols, size_t n, uint32_t *counts) {
+    /* Four tables, so that equal neighbours do not wait for each other. */
+    uint16_t table[4][256] = {{0}};
+    size_t stride = n <= SAMPLE_WHOLE ? SAMPLE_RUN : SAMPLE_STRIDE;
+    for (size_t i = 0; i < n; i += stride) {
+        const uint8_t *at = symbols + i;
+        size_t run = n - i < SAMPLE_RUN ? n - i : SAMPLE_RUN;
+        size_t k = 0;
+        for (; k + 4 <= run; k += 4)
+            for (unsigned t = 0; t < 4; t++)
+                table[t][at[k + t]]++;
+        for (; k < run; k++)
+            table[0][at[k]]++;
+    }
+    for (unsigned s = 0; s < 256; s++)
+        counts[s] =
+            (uint32_t)table[0][s] + table[1][s] + table[2][s] + table[3][s];
+}
+
+/* Which symbols are listed, most frequent first, and what else there is. */
+typedef struct plan {
+    unsigned listed;
+    unsigned before; /* so many listed ones stand before the escape */
+    uint32_t escape; /* estimated weight; 0: every symbol is listed */
+    uint32_t total;
+    uint32_t weight[LULL__EXPO_LISTED];
+    uint8_t symbol[LULL__EXPO_LISTED];
+} plan_t;
+
+/* Inserts into the list, which stays sorted; what falls off its end counts to
+ * the escape. */
+static void list(plan_t *plan, unsigned symbol, uint32_t weight) {
+    unsigned at = plan->listed;
+    if (at == LULL__EXPO_LISTED) {
+        at--;
+        if (plan->weight[at] >= weight) {
+            plan->escape += weight;
+            return;
+        }
+        plan->escape += plan->weight[at];
+    } else {
+        plan->listed++;
+    }
+    for (; at > 0 && plan->weight[at - 1] < weight; at--) {
+        plan->weight[at] = plan->weight[at - 1];
+        plan->symbol[at] = plan->symbol[at - 1];
+    }
+    plan->weight[at] = weight;
+    plan->symbol[at] = (uint8_t)symbol;
+}
+
+static void make_plan(const uint8_t *symbols, size_t n, plan_t *plan) {
+    uint32_t counts[256];
+    count(symbols, n, counts);
+    plan->listed = plan->escape = plan->total = 0;
+    uint32_t once = 0;
+    for (unsigned s = 0; s < 256; s++) {
+        if (counts[s] == 0)
+            continue;
+        list(plan, s, counts[s]);
+        plan->total += counts[s];
+        once += counts[s] == 1;
+    }
+    /* What a sample has once tells how much it has not (Good-Turing). */
+    if (n > SAMPLE_WHOLE)
+        plan->escape += once + 1;
+    plan->before = 0;
+    while (plan->before < plan->listed &&
+           plan->weight[plan->before] >= plan->escape)
+        plan->before++;
+}
+
+/* Ranks: the listed symbols in their order, with all others between, so that
+ * every node of the tree is a range of ranks. */
+static void make_ranks(const plan_t *plan, uint8_t *ranks, uint8_t *symbols) {
+    bool is_listed[256] = {false};
+    unsigned others = 256 - plan->listed, next = plan->before;
+    for (unsigned i = 0; i < plan->listed; i++) {
+        unsigned rank = i < plan->before ? i : i + others;
+        ranks[plan->symbol[i]] = (uint8_t)rank;
+        symbols[rank] = plan->symbol[i];
+        is_listed[plan->symbol[i]] = true;
+    }
+    for (unsigned s = 0; s < 256; s++)
+        if (!is_listed[s]) {
+            symbols[next] = (uint8_t)s;
+            ranks[s] = (uint8_t)next++;
+        }
+}
+
+/* ---- The tree's shape -------------------------------------------------- */
+
+/* Fills what follows from leaf_count; returns whether it is a whole tree of
+ * tree->leaves leaves. */
+static bool shape(lull__expo_tree_t *tree) {
+    unsigned leaves = 0, nodes = 0, inner = 1;
+    memset(tree->node_count, 0, sizeof tree->node_count);
+    tree->leaf_count[0] = 0;
+    for (unsigned d = 0;; d++) {
+        if (d > 0) {
+            if (d > LULL__EXPO_DEPTH || tree->leaf_count[d] > 2 * inner)
+                return false;
+            inner = 2 * inner - tree->leaf_count[d];
+        }
+        tree->leaf_first[d] = (uint8_t)leaves;
+        tree->node_first[d] = (uint8_t)nodes;
+        tree->node_count[d] = (uint8_t)inner;
+        leaves += tree->leaf_count[d];
+        nodes += inner;
+        if (leaves > LULL__EXPO_LEAVES || nodes >= LULL__EXPO_LEAVES)
+            return false;
+        if (inner == 0) {
+            tree->depth = d;
+            return leaves == tree->leaves;
+        }
+    }
+}
+
+/* Huffman's algorithm with two queues: weights are sorted, largest first, and
+ * sums come out sorted too. */
+static void make_tree(const uint32_t *weight, lull__expo_tree_t *tree) {
+    uint32_t sum[LULL__EXPO_LEAVES];
+    /* Leaves are 0 .. n - 1, inner nodes n, n + 1, ... as they are made. */
+    uint8_t parent[2 * LULL__EXPO_LEAVES], depth[2 * LULL__EXPO_LEAVES];
+    unsigned n = tree->leaves, leaf = n, used = 0;
+    for (unsigned made = 0; made < n - 1; made++) {
+        sum[made] = 0;
+        for (unsigned k = 0; k < 2; k++) {
+            bool from_leaves =
+                leaf > 0 && (used == made || weight[leaf - 1] <= sum[used]);
+            unsigned node = from_leaves ? --leaf : n + used;
+            sum[made] += from_leaves ? weight[leaf] : sum[used++];
+            parent[node] = (uint8_t)(n + made);
+        }
+    }
+    memset(tree->leaf_count, 0, sizeof tree->leaf_count);
+    depth[2 * n - 2] = 0;
+    for (int node = (int)(2 * n) - 3; node >= 0; node--) {
+        depth[node] = (uint8_t)(depth[parent[node]] + 1);
+        if ((unsigned)node < n)
+            tree->leaf_count[depth[node]]++;
+    }
+    /* Depth: a path of d nodes needs a weight of the d-th Fibonacci number,
+     * and a sample has less than the 18th. */
+    (void)shape(tree);
+}
+
+/* The tree of a plan, with or without its escape, and the bits of the sample
+ * in it. */
+static uint64_t plan_tree(const plan_t *plan, bool escape,
+                          lull__expo_tree_t *tree) {
+    uint32_t weight[LULL__EXPO_LEAVES];
+    unsigned n = 0;
+    tree->escape = -1;
+    for (unsigned i = 0; i <= plan->listed; i++) {
+        if (escape && i == plan->before) {
+            tree->escape = (int)n;
+            weight[n++] = plan->escape;
+        }
+        if (i < plan->listed) {
+            tree->symbol[n] = plan->symbol[i];
+            weight[n++] = plan->weight[i];
+        }
+    }
+    tree->leaves = n;
+    if (n == 1) {
+        memset(tree->leaf_count, 0, sizeof tree->leaf_count);
+        tree->depth = 0;
+        return 0;
+    }
+    make_tree(weight, tree);
+    uint64_t bits = escape ? (uint64_t)plan->escape * 8 : 0;
+    for (unsigned d = 1, i = 0; d <= tree->depth; d++)
+        for (unsigned k = 0; k < tree->leaf_count[d]; k++)
+            bits += (uint64_t)weight[i++] * d;
+    return bits;
+}
+
+static void write_table(const lull__expo_tree_t *tree,
+                        lull__expo_coded_t *out) {
+    uint8_t *at = out->table;
+    *at++ = (uint8_t)(tree->leaves - 1);
+    *at++ = (uint8_t)tree->escape; /* none: 255 */
+    for (unsigned d = 1; d <= tree->depth; d++)
+        *at++ = tree->leaf_count[d];
+    for (unsigned i = 0; i < tree->leaves; i++)
+        if ((int)i != tree->escape)
+            *at++ = tree->symbol[i];
+    out->table_bytes = (size_t)(at - out->table);
+}
+
+/* ---- Encoding ---------------------------------------------------------- */
+
+/* The first leaf under each child of each inner node's right side: where the
+ * node splits. From the deepest nodes up. */
+static void make_splits(const lull__expo_tree_t *tree, uint8_t *first_leaf,
+                        uint8_t *split_leaf) {
+    for (int d = (int)tree->depth - 1; d >= 0; d--)
+        for (unsigned j = 0; j < tree->node_count[d]; j++) {
+            unsigned node = tree->node_first[d] + j;
+            int leaf, inner;
+            lull__expo_child(tree, (unsigned)d + 1, 2 * j, &leaf, &inner);
+            first_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
+            lull__expo_child(tree, (unsigned)d + 1, 2 * j + 1, &leaf, &inner);
+            split_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
+        }
+}
+
+typedef struct encoder {
+    const lull__expo_kernel_t *kernel;
+    const lull__expo_tree_t *tree;
+    const lull__expo_room_t *room;
+    size_t capacity;                      /* bytes for masks */
+    size_t used;                          /* of them */
+    size_t escapes;                       /* bytes in room->escapes */
+    uint8_t threshold[LULL__EXPO_LEAVES]; /* of inner nodes */
+} encoder_t;
+
+/* Where the bytes of a child go: the next level, the escapes, or nowhere. */
+static uint8_t *child_room(encoder_t *e, int leaf, uint8_t *next) {
+    if (leaf < 0)
+        return next;
+    return leaf == e->tree->escape ? e->room->escapes : NULL;
+}
+
+/* One inner node with the bytes that come to it. */
+typedef struct step {
+    const uint8_t *in;
+    size_t n;
+    unsigned node;
+    int leaf[2];     /* its children, where they are leaves, else -1 */
+    size_t sizes[2]; /* set: bytes that go to each */
+} step_t;
+
+/* Its mask, and the children's bytes; returns where the next level goes on. */
+static uint8_t *encode_node(encoder_t *e, step_t *s, uint8_t *next) {
+    uint8_t *mask = e->room->masks + e->used;
+    uint8_t *left = child_room(e, s->leaf[0], next);
+    uint8_t *right = child_room(e, s->leaf[1], next);
+    size_t ones = e->kernel->split(s->in, s->n, e->threshold[s->node], mask,
+                                   left != NULL ? left : right, left == NULL);
+    s->sizes[0] = s->n - ones;
+    s->sizes[1] = ones;
+    if (left != NULL && right != NULL)
+        e->kernel->pick(s->in, s->n, mask,
+                        left == right ? right + s->sizes[0] : right);
+    for (unsigned k = 0; k < 2; k++)
+        if (s->leaf[k] < 0)
+            next += s->sizes[k];
+        else if (s->leaf[k] == e->tree->escape)
+            e->escapes = s->sizes[k];
+    e->used += (s->n + 7) / 8;
+    return next;
+}
+
+/* Level by level from the root; false where the masks have no room. */
+static bool encode_levels(encoder_t *e, size_t n, uint8_t *from, uint8_t *to) {
+    const lull__expo_tree_t *tree = e->tree;
+    size_t size[LULL__EXPO_LEAVES] = {n};
+    for (unsigned d = 0; d < tree->depth; d++) {
+        const uint8_t *in = from;
+        uint8_t *next = to;
+        for (unsigned j = 0; j < tree->node_count[d]; j++) {
+            unsigned node = tree->node_first[d] + j;
+            int inner[2];
+            step_t s = {.in = in, .n = size[node], .node = node};
+            for (unsigned k = 0; k < 2; k++)
+                lull__expo_child(tree, d + 1, 2 * j + k, &s.leaf[k], &inner[k]);
+            if (e->used + (s.n + 7) / 8 > e->capacity)
+                return false;
+            if (s.n != 0)
+                next = encode_node(e, &s, next);
+            in += s.n;
+            for (unsigned k = 0; k < 2; k++)
+                if (inner[k] >= 0)
+                    size[inner[k]] = s.sizes[k];
+        }
+        uint8_t *other = from;
+        from = to;
+        to = other;
+    }
+    return true;
+}
+
+static void set_thresholds(encoder_t *e, const plan_t *plan) {
+    uint8_t first[LULL__EXPO_LEAVES], split[LULL__EXPO_LEAVES];
+    make_splits(e->tree, first, split);
+    for (unsigned node = 0; node + 1 < e->tree->leaves; node++) {
+        int leaf = split[node];
+        bool after = e->tree->escape >= 0 && leaf > e->tree->escape;
+        e->threshold[node] =
+            (uint8_t)(after ? leaf - 1 + 256 - (int)plan->listed : leaf);
+    }
+}
+
+void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
+                         lull__expo_coded_t *out) {
+    const lull__expo_tree_t tree = {.leaves = 1};
+    write_table(&tree, out);
+    out->masks = room->masks;
+    out->mask_bytes = 0;
+    out->escapes = room->a;
+    out->escape_bytes = n;
+}
+
+bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
+                            const lull__expo_room_t *room,
+                            lull__expo_coded_t *out) {
+    plan_t plan;
+    lull__expo_tree_t tree;
+    uint8_t ranks[256], symbols[256];
+    make_plan(room->a, n, &plan);
+    if (plan_tree(&plan, plan.escape != 0, &tree) >= plan.total * 31 / 4) {
+        lull__expo_tree_raw(n, room, out);
+        return true;
+    }
+    make_ranks(&plan, ranks, symbols);
+    unsigned most = kernel->map(room->a, n, ranks, room->b);
+    if (plan.escape != 0 && plan.before == plan.listed && most < plan.listed)
+        (void)plan_tree(&plan, false, &tree);
+    encoder_t e = {
+        .kernel = kernel, .tree = &tree, .room = room, .capacity = n};
+    set_thresholds(&e, &plan);
+    if (!encode_levels(&e, n, room->b, room->a))
+        return false;
+    for (size_t i = 0; i < e.escapes; i++)
+        room->escapes[i] = symbols[room->escapes[i]];
+    write_table(&tree, out);
+    out->masks = room->masks;
+    out->mask_bytes = e.used;
+    out->escapes = room->escapes;
+    out->escape_bytes = e.escapes;
+    return out->table_bytes + e.used + e.escapes < n + 2;
+}
+
+/* ---- Decoding ---------------------------------------------------------- */
+
+static const char *read_table(const uint8_t **at, const uint8_t *end,
+                              lull__expo_tree_t *tree) {
+    const uint8_t *p = *at;
+    if (end - p < 2)
+        return "cut off in the table";
+    tree->leaves = *p++ + 1u;
+    tree->escape = *p == 255 ? -1 : *p;
+    p++;
+    if (tree->leaves > LULL__EXPO_LEAVES || tree->escape >= (int)tree->leaves ||
+        tree->leaves - (tree->escape >= 0) > LULL__EXPO_LISTED)
+        return "the table's leaves";
+    memset(tree->leaf_count, 0, sizeof tree->leaf_count);
+    tree->depth = 0;
+    if (tree->leaves > 1) {
+        unsigned inner = 1, d = 0;
+        while (inner != 0) {
+            if (++d > LULL__EXPO_DEPTH)
+                return "the table's depth";
+            if (p == end)
+                return "cut off in the table";
+            tree->leaf_count[d] = *p++;
+            if (tree->leaf_count[d] > 2 * inner)
+                return "the table's leaves";
+            inner = 2 * inner - tree->leaf_count[d];
+        }
+        if (!shape(tree))
+            return "the table's leaves";
+    }
+    for (unsigned i = 0; i < tree->leaves; i++)
+        if ((int)i != tree->escape) {
+            if (p == end)
+                return "cut off in the table";
+            tree->symbol[i] = *p++;
+        }
+    *at = p;
+    return NULL;
+}
+
+/* The masks of a stream: where each inner node's begins and its bits. */
+typedef struct masks {
+    const uint8_t *at[LULL__EXPO_LEAVES];
+    size_t size[LULL__EXPO_LEAVES];
+    size_t escapes;
+} masks_t;
+
+static size_t ones_of(const uint8_t *mask, size_t n) {
+    size_t ones = 0, i = 0;
+    for (; i + 64 <= n; i += 64)
+        ones += (size_t)__builtin_popcountll(lull__load64(mask + i / 8));
+    for (; i + 8 <= n; i += 8)
+        ones += (size_t)__builtin_popcount(mask[i / 8]);
+    if (i < n)
+        ones += (size_t)__builtin_popcount(mask[i / 8] & ((1u << (n - i)) - 1));
+    return ones;
+}
+
+static const char *read_masks(const lull__expo_tree_t *tree, size_t n,
+                              const uint8_t **at, const uint8_t *end,
+                              masks_t *masks) {
+    masks->escapes = tree->leaves == 1 && tree->escape == 0 ? n : 0;
+    masks->size[0] = n;
+    for (unsigned d = 0; d < tree->depth; d++)
+        for (unsigned j = 0; j < tree->node_count[d]; j++) {
+            unsigned node = tree->node_first[d] + j;
+            size_t size = masks->size[node], bytes = (size + 7) / 8;
+            if (bytes > (size_t)(end - *at))
+                return "cut off in the masks";
+            masks->at[node] = *at;
+            size_t right = ones_of(*at, size);
+            *at += bytes;
+            for (unsigned k = 0; k < 2; k++) {
+                int leaf, inner;
+                size_t child = k ? right : size - right;
+                lull__expo_child(tree, d + 1, 2 * j + k, &leaf, &inner);
+                if (inner >= 0)
+                    masks->size[inner] = child;
+                else if (leaf == tree->escape)
+                    masks->escapes = child;
+            }
+        }
+    return NULL;
+}
+
+typedef struct decoder {
+    const lull__expo_kernel_t *kernel;
+    const lull__expo_tree_t *tree;
+    const masks_t *masks;
+    const uint8_t *escapes;
+} decoder_t;
+
+/* The inner nodes of a depth, from what those below it gave, in `below`. */
+static void decode_level(const decoder_t *d, unsigned depth,
+                         const uint8_t *below, uint8_t *out) {
+    const lull__expo_tree_t *tree = d->tree;
+    for (unsigned j = 0; j < tree->node_count[depth]; j++) {
+        unsigned node = tree->node_first[depth] + j;
+        lull__expo_side_t side[2];
+        for (unsigned k = 0; k < 2; k++) {
+            int leaf, inner;
+            lull__expo_child(tree, depth + 1, 2 * j + k, &leaf, &inner);
+            if (inner >= 0) {
+                side[k] = (lull__expo_side_t){below, 0};
+                below += d->masks->size[inner];
+            } else if (leaf == tree->escape) {
+                side[k] = (lull__expo_side_t){d->escapes, 0};
+            } else {
+                side[k] = (lull__expo_side_t){NULL, tree->symbol[leaf]};
+            }
+        }
+        size_t size = d->masks->size[node];
+        if (size != 0)
+            d->kernel->merge(d->masks->at[node], size, side[0], side[1], out);
+        out += size;
+    }
+}
+
+const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
+                                   const uint8_t **at, const uint8_t *end,
+                                   const lull__expo_room_t *room,
+                                   uint8_t *symbols) {
+    lull__expo_tree_t tree;
+    masks_t masks;
+    const char *wrong = read_table(at, end, &tree);
+    if (wrong == NULL)
+        wrong = read_masks(&tree, n, at, end, &masks);
+    if (wrong != NULL)
+        return wrong;
+    if (masks.escapes > (size_t)(end - *at))
+        return "cut off in the escapes";
+    if (tree.leaves == 1) {
+        if (tree.escape == 0)
+            memcpy(symbols, *at, n);
+        else
+            memset(symbols, tree.symbol[0], n);
+        *at += masks.escapes;
+        return NULL;
+    }
+    memcpy(room->escapes, *at, masks.escapes);
+    *at += masks.escapes;
+    decoder_t d = {kernel, &tree, &masks, room->escapes};
+    for (unsigned depth = tree.depth; depth-- > 0;) {
+        uint8_t *out = depth % 2 ? room->a : room->b;
+        decode_level(&d, depth, depth % 2 ? room->b : room->a,
+                     depth == 0 ? symbols : out);
+    }
+    return NULL;
+}

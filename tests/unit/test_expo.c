@@ -1,0 +1,242 @@
+/* expo: exactness, size against the entropy, every variant, bad streams. */
+#include <lull/codec.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/codec_impl.h"
+#include "codec_check.h"
+#include "support.h"
+#include "test.h"
+
+static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_F16, LULL_BF16};
+#define MOST 66000
+
+static lull_codec_t expo(lull_dtype_t dtype) {
+    lull_codec_t codec;
+    assert_ok(lull_codec_parse("expo", dtype, &codec));
+    return codec;
+}
+
+static void lengths(void **state) {
+    (void)state;
+    static uint64_t values[MOST];
+    static const size_t around[] = {1023, 1024, 1025,  4095,  4097, 8191,
+                                    8192, 8193, 32767, 32769, 65537};
+    uint64_t random = test_seed();
+    for (unsigned t = 0; t < 4; t++) {
+        lull_codec_t codec = expo(dtypes[t]);
+        codec_check_fill(FILL_NORMAL, dtypes[t], values, MOST, &random);
+        for (size_t n = 0; n <= 70; n++)
+            codec_check_lossless(&codec, values, n);
+        for (unsigned i = 0; i < sizeof around / sizeof around[0]; i++)
+            codec_check_lossless(&codec, values, around[i]);
+    }
+}
+
+static void kinds(void **state) {
+    (void)state;
+    static uint64_t values[10000];
+    uint64_t random = test_seed();
+    for (unsigned t = 0; t < 4; t++)
+        for (codec_fill_t kind = 0; kind < FILL_COUNT; kind++) {
+            lull_codec_t codec = expo(dtypes[t]);
+            codec_check_fill(kind, dtypes[t], values, 10000, &random);
+            for (size_t n = 100; n <= 10000; n *= 10)
+                codec_check_lossless(&codec, values, n);
+        }
+}
+
+/* Any symbols with any frequencies: few, many, skewed, with late surprises
+ * that no sample saw. */
+static void odd_distributions(void **state) {
+    (void)state;
+    enum { N = 9000 };
+    static uint16_t values[N];
+    uint64_t random = test_seed();
+    for (unsigned round = 0; round < 60; round++) {
+        unsigned symbols = 1 + (unsigned)(test_random(&random) % 256);
+        unsigned skew = (unsigned)(test_random(&random) % 12);
+        for (unsigned i = 0; i < N; i++) {
+            uint64_t r = test_random(&random);
+            unsigned level = (unsigned)__builtin_ctzll(r | 1ull << 40);
+            unsigned s = skew > 8 ? (unsigned)(r >> 44) % symbols
+                                  : level * (skew + 1) % symbols;
+            values[i] = (uint16_t)((s * 37 & 255) << 7);
+            if (round % 3 == 0)
+                values[i] |= (uint16_t)(r >> 48 & 0x807f);
+        }
+        if (round % 4 == 0)
+            values[100 + round] = 0x7f80; /* in no sample */
+        lull_codec_t codec = expo(LULL_BF16);
+        codec_check_lossless(&codec, values, 1 + test_random(&random) % N);
+        codec_check_lossless(&codec, values, N);
+    }
+}
+
+static void far_exponents(void **state) {
+    (void)state;
+    static double values[5000];
+    uint64_t random = test_seed();
+    lull_codec_t codec = expo(LULL_F64);
+    codec_check_fill(FILL_NORMAL, LULL_F64, values, 5000, &random);
+    for (unsigned i = 7; i < 5000; i += 411)
+        values[i] = i % 2 ? 1e300 : 1e-300;
+    values[3] = 0.0;
+    values[4] = -0.0;
+    values[5] = INFINITY;
+    values[6] = 0x1p-1074;
+    codec_check_lossless(&codec, values, 5000);
+    for (unsigned i = 0; i < 5000; i++)
+        values[i] = ldexp(1.25, (int)(test_random(&random) % 2040) - 1020);
+    codec_check_lossless(&codec, values, 5000);
+}
+
+/* Bits a value of the exponents' entropy and all else. */
+static double entropy_bits(const void *values, lull_dtype_t dtype, size_t n) {
+    size_t counts[2048] = {0};
+    unsigned bits = lull_dtype_bits(dtype);
+    unsigned mantissa = dtype == LULL_F64   ? 52
+                        : dtype == LULL_F32 ? 23
+                        : dtype == LULL_F16 ? 10
+                                            : 7;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = 0;
+        memcpy(&x, (const char *)values + i * bits / 8, bits / 8);
+        counts[x >> mantissa & ((1u << (bits - 1 - mantissa)) - 1)]++;
+    }
+    double sum = mantissa + 1;
+    for (unsigned e = 0; e < 2048; e++)
+        if (counts[e] != 0)
+            sum -= (double)counts[e] / (double)n *
+                   log2((double)counts[e] / (double)n);
+    return sum;
+}
+
+/* Gaussians of several deviations, as the gradients of several layers. */
+static void ratio_is_within_one_percent_of_entropy(void **state) {
+    (void)state;
+    enum { N = 1 << 17 };
+    double *values = malloc(N * sizeof *values);
+    uint8_t *stream = malloc(N * 9);
+    uint64_t random = test_seed();
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    for (unsigned t = 0; t < 4; t++) {
+        lull_codec_t codec = expo(dtypes[t]);
+        codec_check_fill(FILL_NORMAL, dtypes[t], values, N, &random);
+        lull_buffer_t out = {.data = stream, .capacity = N * 9};
+        assert_ok(lull_codec_encode(&codec, values, N, &out, scratch));
+        double bits = 8.0 * (double)out.bytes / N;
+        double bound = entropy_bits(values, dtypes[t], N);
+        print_message("%s: %.3f bits a value, bound %.3f\n",
+                      lull_dtype_name(dtypes[t]), bits, bound);
+        assert_true(bits <= bound / 0.99);
+    }
+    lull_codec_scratch_destroy(scratch);
+    free(stream);
+    free(values);
+}
+
+static size_t size_of(lull_dtype_t dtype, codec_fill_t kind, size_t n) {
+    uint64_t random = 1;
+    void *values = malloc(n * 8), *stream = malloc(n * 9 + 64);
+    lull_codec_t codec = expo(dtype);
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    codec_check_fill(kind, dtype, values, n, &random);
+    lull_buffer_t out = {.data = stream, .capacity = n * 9 + 64};
+    assert_ok(lull_codec_encode(&codec, values, n, &out, scratch));
+    lull_codec_scratch_destroy(scratch);
+    free(values);
+    free(stream);
+    return out.bytes;
+}
+
+static void sizes(void **state) {
+    (void)state;
+    enum { N = 32768 };
+    for (unsigned t = 0; t < 4; t++) {
+        size_t raw = N * (lull_dtype_bits(dtypes[t]) / 8);
+        /* Zeros: next to nothing. Powers of two: exponents only. */
+        assert_in_range(size_of(dtypes[t], FILL_ZERO, N), 16, 120);
+        assert_in_range(size_of(dtypes[t], FILL_POWERS, N), N / 2,
+                        N * 5 / 8 + N / 8 + 600);
+        /* Half zeros: half of the mantissas are gone. */
+        assert_true(size_of(dtypes[t], FILL_SPARSE, N) < raw * 66 / 100);
+        /* A third in long runs of zeros. */
+        assert_true(size_of(dtypes[t], FILL_RUNS, N) < raw * 72 / 100);
+        /* Incompressible: a header and a byte a block. */
+        size_t bits = size_of(dtypes[t], FILL_BITS, N);
+        assert_true(bits <= raw + 16 + 8);
+    }
+}
+
+static void mutated_streams(void **state) {
+    (void)state;
+    static double values[3000];
+    uint64_t random = test_seed();
+    for (unsigned t = 0; t < 4; t++) {
+        lull_codec_t codec = expo(dtypes[t]);
+        for (codec_fill_t kind = 0; kind < FILL_COUNT; kind++) {
+            codec_check_fill(kind, dtypes[t], values, 3000, &random);
+            codec_check_mutations(&codec, values, 3000, &random);
+            codec_check_mutations(&codec, values, 100, &random);
+        }
+    }
+}
+
+static void lying_headers(void **state) {
+    (void)state;
+    uint8_t stream[1024], values[100 * 8];
+    uint64_t random = 7;
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    for (unsigned t = 0; t < 4; t++) {
+        lull_codec_t codec = expo(dtypes[t]);
+        codec_check_fill(FILL_NORMAL, dtypes[t], values, 100, &random);
+        lull_buffer_t out = {.data = stream, .capacity = sizeof stream};
+        assert_ok(lull_codec_encode(&codec, values, 100, &out, scratch));
+        static const struct {
+            unsigned at;
+            lull_status_t status;
+            const char *word;
+        } lies[] = {
+            {0, LULL_ERR_CORRUPT, "magic"}, {4, LULL_ERR_VERSION, "version"},
+            {5, LULL_ERR_CORRUPT, "dtype"}, {6, LULL_ERR_CORRUPT, "block"},
+            {8, LULL_ERR_CORRUPT, "count"}, {15, LULL_ERR_CORRUPT, "count"},
+            {16, LULL_ERR_CORRUPT, "kind"},
+        };
+        for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+            stream[lies[i].at] ^= 0x42;
+            assert_fails(lull_codec_decode(&codec, stream, out.bytes, values,
+                                           100, scratch),
+                         lies[i].status, lies[i].word);
+            stream[lies[i].at] ^= 0x42;
+        }
+        stream[out.bytes] = 0;
+        assert_fails(lull_codec_decode(&codec, stream, out.bytes + 1, values,
+                                       100, scratch),
+                     LULL_ERR_CORRUPT, "follow");
+        assert_fails(lull_codec_decode(&codec, stream, out.bytes - 1, values,
+                                       100, scratch),
+                     LULL_ERR_CORRUPT, "cut off");
+        assert_ok(
+            lull_codec_decode(&codec, stream, out.bytes, values, 100, scratch));
+    }
+    lull_codec_scratch_destroy(scratch);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(odd_distributions),
+        cmocka_unit_test(far_exponents),
+        cmocka_unit_test(ratio_is_within_one_percent_of_entropy),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(mutated_streams),
+        cmocka_unit_test(lying_headers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
