@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 64 }; /* rows of scores at a time */
+enum { BLOCK = ATTENTION_BLOCK };
 
 /* One head of one sequence, in the arrays of all. */
 typedef struct head {

@@ -51,13 +51,13 @@ typedef enum shard_kind {
     SHARDS_WEIGHTS = 0,  /* under their Hugging Face names */
     SHARDS_STATE = 1,    /* weights, optimizer.exp_avg.NAME and
                             optimizer.exp_avg_sq.NAME */
-    SHARDS_GRADIENTS = 2 /* under the weights' names; only inside
-                            hooks.gradients and with zero = 0 */
+    SHARDS_GRADIENTS = 2 /* under the weights' names; inside hooks.gradients
+                            only; split as the moments are */
 } shard_kind_t;
 
 /* The boxes of this rank; the array is owned by the model and valid until it
- * is destroyed. With zero = 1 the moments are split over data-parallel ranks
- * and a tensor may have several boxes. */
+ * is destroyed. With zero = 1 the moments and gradients are split over
+ * data-parallel ranks and a tensor may have several boxes. */
 const shard_t *model_shards(const model_t *model, shard_kind_t kind,
                             size_t *count);
 

@@ -71,7 +71,7 @@ typedef struct slot {
 typedef struct scratch {
     float *qkv, *up, *context; /* gradients, as in saved_t */
     float *norms;              /* [2, rows, hidden] */
-    float *scores;             /* [seq, seq] */
+    float *scores;             /* [ATTENTION_BLOCK, seq] */
     float *bias;               /* [hidden] */
     float *loss;               /* [3, rows]: max, sum, target */
     uint8_t *window;           /* [seq + 1] */
@@ -121,7 +121,12 @@ struct model {
     size_t block_count;
 };
 
-enum { ROTARY_BASE = 10000, BUCKET_VALUES = 65536, BUCKET_ALIGN = 32 };
+enum {
+    ROTARY_BASE = 10000,
+    ATTENTION_BLOCK = 64, /* rows of scores at a time */
+    BUCKET_VALUES = 65536,
+    BUCKET_ALIGN = 32
+};
 
 /* Zeroed memory that lives as long as the model, aligned to 64 bytes; NULL
  * when there is none. */

@@ -6,19 +6,22 @@
 
 /* Floats for `count` rows of `width`; *failed tells when there are none. */
 static float *floats(model_t *m, size_t rows, int width, bool *failed) {
-    float *block = model_alloc(m, rows * (size_t)width, sizeof *block);
+    size_t count;
+    float *block = NULL;
+    if (!__builtin_mul_overflow(rows, (size_t)width, &count))
+        block = model_alloc(m, count, sizeof *block);
     *failed |= !block;
     return block;
 }
 
 static bool make_saved(model_t *m, saved_t *saved, size_t rows) {
     bool failed = false;
-    size_t square = rows * (size_t)m->config->seq * (size_t)m->heads;
     saved->stats = floats(m, rows, 2, &failed);
     saved->norm1 = floats(m, rows, m->hidden, &failed);
     saved->norm2 = floats(m, rows, m->hidden, &failed);
     saved->qkv = floats(m, rows, 3 * m->hidden_part, &failed);
-    saved->probabilities = floats(m, square, 1, &failed);
+    saved->probabilities =
+        floats(m, rows * (size_t)m->heads, m->config->seq, &failed);
     saved->context = floats(m, rows, m->hidden_part, &failed);
     saved->slope = floats(m, rows, m->up_part, &failed);
     saved->gelu = floats(m, rows, m->up_part, &failed);
@@ -54,7 +57,7 @@ static bool make_scratch(model_t *m, size_t rows) {
     s->up = floats(m, rows, m->up_part, &failed);
     s->context = floats(m, rows, m->hidden_part, &failed);
     s->norms = floats(m, 2 * rows, m->hidden, &failed);
-    s->scores = floats(m, (size_t)m->config->seq, m->config->seq, &failed);
+    s->scores = floats(m, ATTENTION_BLOCK, m->config->seq, &failed);
     s->bias = floats(m, 1, m->hidden, &failed);
     s->loss = floats(m, rows, 3, &failed);
     s->window = model_alloc(m, (size_t)m->config->seq + 1, 1);
@@ -63,15 +66,15 @@ static bool make_scratch(model_t *m, size_t rows) {
     return !failed && s->window;
 }
 
-/* Angles of the rotary embedding: position times base^(-2j/rotary). */
+/* Angles of the rotary embedding: position times base^(-2j/rotary), both
+ * factors in float32 as PyTorch has them. */
 static bool make_angles(model_t *m) {
-    int half = m->rotary / 2, seq = m->config->seq;
+    size_t half = (size_t)m->rotary / 2, seq = (size_t)m->config->seq;
     bool failed = false;
-    m->cosine = floats(m, (size_t)seq, half, &failed);
-    m->sine = floats(m, (size_t)seq, half, &failed);
-    for (int i = 0; i < seq * half && !failed; i++) {
-        double exponent = -2.0 * (i % half) / m->rotary;
-        /* As PyTorch has it: both factors in float32. */
+    m->cosine = floats(m, seq, (int)half, &failed);
+    m->sine = floats(m, seq, (int)half, &failed);
+    for (size_t i = 0; i < seq * half && !failed; i++) {
+        double exponent = -2.0 * (double)(i % half) / m->rotary;
         float frequency = (float)pow(ROTARY_BASE, exponent);
         float angle = (float)(i / half) * frequency;
         m->cosine[i] = (float)cos((double)angle);
