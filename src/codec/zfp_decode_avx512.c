@@ -5,39 +5,6 @@
 #ifdef __AVX512VBMI2__
 #include "zfp_avx512.h"
 
-/* By state << 5 | the five bits after the plane's first: the plane's nibble
- * without its bit 0, which is the code's first bit, and the next state << 5;
- * and the code's length. States 1 and 2 are n; 0 is n >= 3. first_*: of the
- * first plane that is not empty (n = 0), by the six bits after its first. */
-static const uint8_t next_plane[128] = {
-    0,  2,  4,  6,  8,  10, 12, 14, 0,  2,  4,  6,  8,  10, 12, 14, 0,  2,  4,
-    6,  8,  10, 12, 14, 0,  2,  4,  6,  8,  10, 12, 14, 32, 8,  32, 66, 32, 4,
-    32, 10, 32, 8,  32, 66, 32, 12, 32, 6,  32, 8,  32, 66, 32, 4,  32, 10, 32,
-    8,  32, 66, 32, 12, 32, 14, 64, 66, 8,  10, 64, 66, 4,  6,  64, 66, 8,  10,
-    64, 66, 12, 14, 64, 66, 8,  10, 64, 66, 4,  6,  64, 66, 8,  10, 64, 66, 12,
-    14, 0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
-    0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
-};
-static const uint8_t next_length[128] = {
-    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
-    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2, 4, 2, 4, 2, 5, 2, 5, 2, 4, 2, 4,
-    2, 5, 2, 6, 2, 4, 2, 4, 2, 5, 2, 5, 2, 4, 2, 4, 2, 5, 2, 6, 3, 3,
-    4, 4, 3, 3, 5, 5, 3, 3, 4, 4, 3, 3, 5, 5, 3, 3, 4, 4, 3, 3, 5, 5,
-    3, 3, 4, 4, 3, 3, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-};
-static const uint8_t first_plane[64] = {
-    8, 33, 66, 9, 4, 33, 10, 67, 8, 33, 66, 5,  12, 33, 6,  11,
-    8, 33, 66, 9, 4, 33, 10, 67, 8, 33, 66, 13, 12, 33, 14, 7,
-    8, 33, 66, 9, 4, 33, 10, 67, 8, 33, 66, 5,  12, 33, 6,  11,
-    8, 33, 66, 9, 4, 33, 10, 67, 8, 33, 66, 13, 12, 33, 14, 15,
-};
-static const uint8_t first_length[64] = {
-    4, 3, 4, 5, 5, 3, 5, 5, 4, 3, 4, 6, 5, 3, 6, 6, 4, 3, 4, 5, 5, 3,
-    5, 5, 4, 3, 4, 6, 5, 3, 6, 7, 4, 3, 4, 5, 5, 3, 5, 5, 4, 3, 4, 6,
-    5, 3, 6, 6, 4, 3, 4, 5, 5, 3, 5, 5, 4, 3, 4, 6, 5, 3, 6, 7,
-};
-
 /* How a call finds the blocks of one half (8 blocks, maxbits bytes): which
  * bytes, and shifts in bits. */
 typedef struct layout {
@@ -162,10 +129,10 @@ static INLINE void take_plane(half_t *h, v nibble, v length, unsigned k,
 static INLINE void decode_first(half_t *h, bool wide) {
     __mmask64 low = (__mmask64)_pdep_u64(h->open, 0x0101010101010101);
     v index = _mm512_srli_epi64(h->lo, 1);
-    h->state = _mm512_maskz_permutexvar_epi8(low, index,
-                                             _mm512_loadu_si512(first_plane));
-    v length = _mm512_maskz_permutexvar_epi8(low, index,
-                                             _mm512_loadu_si512(first_length));
+    h->state = _mm512_maskz_permutexvar_epi8(
+        low, index, _mm512_loadu_si512(lull__zfp_first_plane));
+    v length = _mm512_maskz_permutexvar_epi8(
+        low, index, _mm512_loadu_si512(lull__zfp_first_length));
     take_plane(h, h->state, length, 1, wide);
 }
 
@@ -173,11 +140,11 @@ static INLINE void decode_next(half_t *h, unsigned k, bool wide) {
     __mmask64 low = 0x0101010101010101;
     v index = choose(SET64(31), _mm512_srli_epi64(h->lo, 1), h->state);
     h->state = _mm512_maskz_permutex2var_epi8(
-        low, _mm512_loadu_si512(next_plane), index,
-        _mm512_loadu_si512(next_plane + 64));
+        low, _mm512_loadu_si512(lull__zfp_next_plane), index,
+        _mm512_loadu_si512(lull__zfp_next_plane + 64));
     v length = _mm512_maskz_permutex2var_epi8(
-        low, _mm512_loadu_si512(next_length), index,
-        _mm512_loadu_si512(next_length + 64));
+        low, _mm512_loadu_si512(lull__zfp_next_length), index,
+        _mm512_loadu_si512(lull__zfp_next_length + 64));
     v nibble = choose(SET64(1), h->lo, h->state);
     take_plane(h, nibble, length, k, wide);
 }
@@ -186,21 +153,6 @@ static INLINE void decode_next(half_t *h, unsigned k, bool wide) {
 static INLINE __mmask8 searching(const half_t *h) {
     return _mm512_mask_test_epi64_mask(h->open, h->state, SET64(0x60));
 }
-
-/* Bits of plane words, 16 planes each, as 16-bit words of coefficients. */
-static INLINE v coefficients(v planes) {
-    v high = _mm512_multishift_epi64_epi8(SET64(0x1c1814100c080400), planes);
-    v low = _mm512_multishift_epi64_epi8(SET64(0x3c3834302c282420), planes);
-    high = _mm512_gf2p8affine_epi64_epi8(SET64(0x0800040002000100), high, 0);
-    low = _mm512_gf2p8affine_epi64_epi8(SET64(0x0008000400020001), low, 0);
-    return _mm512_or_si512(high, low);
-}
-
-/* Sixteen blocks ready for the inverse transform, in transpose()'s order. */
-typedef struct coded {
-    v u[4];
-    v skip, begun, known, head;
-} coded_t;
 
 /* Position 4 L + i of transpose() is block 4 i + L: the dword of its lane, and
  * its word of coefficient 0, twice, in two halves. */
@@ -300,61 +252,6 @@ static INLINE coded_t decode_planes(const uint8_t *src, const layout_t *l,
     return gather(h, t0, t1);
 }
 
-static INLINE void inverse_lift(v q[4]) {
-    v x = q[0], y = q[1], z = q[2], w = q[3];
-    y = _mm512_add_epi32(y, _mm512_srai_epi32(w, 1));
-    w = _mm512_sub_epi32(w, _mm512_srai_epi32(y, 1));
-    y = _mm512_add_epi32(y, w);
-    w = _mm512_sub_epi32(_mm512_add_epi32(w, w), y);
-    z = _mm512_add_epi32(z, x);
-    x = _mm512_sub_epi32(_mm512_add_epi32(x, x), z);
-    y = _mm512_add_epi32(y, z);
-    z = _mm512_sub_epi32(_mm512_add_epi32(z, z), y);
-    w = _mm512_add_epi32(w, x);
-    x = _mm512_sub_epi32(_mm512_add_epi32(x, x), w);
-    q[0] = x, q[1] = y, q[2] = z, q[3] = w;
-}
-
-/* 2^(emax - 30) by emax + 127, as ldexpf rounds it; 0 for a block of zeros. */
-static INLINE __m512 scale_of(v head) {
-    v field = _mm512_srli_epi32(head, 1);
-    v normal = _mm512_slli_epi32(_mm512_sub_epi32(field, SET32(30)), 23);
-    v small = _mm512_sllv_epi32(SET32(1), _mm512_sub_epi32(field, SET32(8)));
-    __mmask16 is_normal = _mm512_cmpgt_epi32_mask(field, SET32(30));
-    return _mm512_castsi512_ps(_mm512_mask_mov_epi32(small, is_normal, normal));
-}
-
-static INLINE void finish(coded_t *c, uint8_t *dst, unsigned mode) {
-    v nega = SET32(0xaaaaaaaa);
-    v fine = _mm512_srlv_epi32(SET32(0xaaaaaaaau >> 2), c->begun);
-    v coarse = _mm512_srlv_epi32(SET32(0xaaaaaaaau >> 1), c->begun);
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        v u = _mm512_srlv_epi32(c->u[i], c->skip);
-        if (!(mode & LULL__ZFP_TRUNCATE)) {
-            __mmask16 known = _mm512_cmpgt_epi32_mask(c->known, SET32(i));
-            u = _mm512_add_epi32(u, _mm512_mask_mov_epi32(coarse, known, fine));
-        }
-        c->u[i] = _mm512_sub_epi32(_mm512_xor_si512(u, nega), nega);
-    }
-    inverse_lift(c->u);
-    __m512 scale = scale_of(c->head);
-    __mmask16 some = _mm512_test_epi32_mask(c->head, SET32(1));
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        c->u[i] = _mm512_castps_si512(
-            _mm512_maskz_mul_ps(some, scale, _mm512_cvtepi32_ps(c->u[i])));
-    transpose(c->u);
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        __m512 value = _mm512_castsi512_ps(c->u[i]);
-        void *to = dst + 64 * i;
-        if (mode & LULL__ZFP_ADD)
-            value = _mm512_add_ps(_mm512_loadu_ps(to), value);
-        _mm512_storeu_ps(to, value);
-    }
-}
-
 static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
                               unsigned maxbits, unsigned mode) {
     layout_t l = layout_of(maxbits);
@@ -367,7 +264,7 @@ static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
 static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
                                 unsigned maxbits, unsigned mode) {
     if (maxbits == 32)
-        decode_all(src, dst, groups, 32, mode);
+        lull__zfp_decode_rate8_avx512(src, dst, groups, maxbits, mode);
     else if (maxbits == 64)
         decode_all(src, dst, groups, 64, mode);
     else if (maxbits <= 66)

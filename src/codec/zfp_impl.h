@@ -29,6 +29,10 @@ extern const uint16_t lull__zfp_decode[5][256];
 #define LULL__ZFP_F64_LEAST ((uint64_t)61 << 52)
 #define LULL__ZFP_F64_RANGE ((uint64_t)(2045 - 61) << 52)
 
+/* Tables of the lockstep decoders: zfp_tables.c. */
+extern const uint8_t lull__zfp_next_plane[128], lull__zfp_next_length[128],
+    lull__zfp_first_plane[64], lull__zfp_first_length[64];
+
 typedef enum lull__zfp_mode {
     LULL__ZFP_TRUNCATE = 1, /* else round as ZFP_ROUND_LAST */
     LULL__ZFP_ADD = 2       /* add to dst instead of setting it */
@@ -44,6 +48,6 @@ typedef void lull__zfp_decode_fn(const uint8_t *src, uint8_t *dst,
 lull__zfp_encode_fn lull__zfp_encode_f32_portable, lull__zfp_encode_f32_avx512,
     lull__zfp_encode_f64_portable;
 lull__zfp_decode_fn lull__zfp_decode_f32_portable, lull__zfp_decode_f32_avx512,
-    lull__zfp_decode_f64_portable;
+    lull__zfp_decode_rate8_avx512, lull__zfp_decode_f64_portable;
 
 #endif

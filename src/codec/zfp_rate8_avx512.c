@@ -1,0 +1,165 @@
+/* ZFP decoder for AVX-512 at 8 bits a value, the rate of choice: as
+ * zfp_decode_avx512.c, but a block fits a lane of 32 bits, so that 16 blocks
+ * are one register and need no gathering. */
+#ifdef __AVX512VBMI2__
+#include "zfp_avx512.h"
+
+#define BITS 23 /* of a block after its header */
+
+/* Sixteen blocks on the way, in the order of transpose(). */
+typedef struct group {
+    v bits;         /* not yet decoded */
+    v left;         /* how many; at most 0 once the end was passed */
+    v state;        /* bits 5 and 6 */
+    v word;         /* 8 planes of 4 bits, the newest highest */
+    v head, skip;   /* header; empty planes before the first */
+    v begun, known; /* precision, of lanes that are not open */
+    __mmask16 open; /* bits are left */
+} group_t;
+
+static INLINE group_t open_group(const uint8_t *src) {
+    group_t g;
+    v order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    v all = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(src));
+    g.head = _mm512_and_si512(all, SET32(0x1ff));
+    __mmask16 some = _mm512_test_epi32_mask(all, SET32(1));
+    g.bits = _mm512_maskz_srli_epi32(some, all, 9);
+    v below = _mm512_andnot_si512(g.bits, _mm512_sub_epi32(g.bits, SET32(1)));
+    g.skip = _mm512_min_epu32(_mm512_popcnt_epi32(below), SET32(BITS));
+    g.open = _mm512_test_epi32_mask(g.bits, g.bits);
+    g.bits = _mm512_srlv_epi32(g.bits, g.skip);
+    g.left = _mm512_sub_epi32(SET32(BITS), g.skip);
+    g.begun = g.skip;
+    g.known = SET32(4);
+    g.word = _mm512_setzero_si512();
+    return g;
+}
+
+/* As close_lanes() of zfp_decode_avx512.c. */
+static INLINE v close_lanes(group_t *g, __mmask16 ending, v nibble,
+                            unsigned k) {
+    v over = _mm512_sub_epi32(_mm512_setzero_si512(), g->left);
+    v state = _mm512_and_si512(_mm512_srli_epi32(g->state, 5), SET32(3));
+    __mmask16 all = _mm512_testn_epi32_mask(state, state);
+    v known = _mm512_add_epi32(state, SET32(1));
+    known = _mm512_mask_mov_epi32(known, all, SET32(4));
+    known = _mm512_sub_epi32(known, over);
+    known = _mm512_mask_mov_epi32(known, _mm512_testn_epi32_mask(over, over),
+                                  SET32(4));
+    g->known = _mm512_mask_mov_epi32(g->known, ending, known);
+    g->begun = _mm512_mask_add_epi32(g->begun, ending, g->skip, SET32(k));
+    g->open &= (__mmask16)~ending;
+    __mmask16 cut = _mm512_mask_test_epi32_mask(ending, nibble, SET32(8));
+    v stop = _mm512_srlv_epi32(SET32(8), over);
+    v fixed = choose(SET32(8), stop, nibble);
+    fixed = _mm512_or_si512(fixed, stop);
+    return _mm512_mask_mov_epi32(nibble, cut, fixed);
+}
+
+static INLINE void take_plane(group_t *g, v nibble, v length, unsigned k) {
+    g->left = _mm512_sub_epi32(g->left, length);
+    __mmask16 ending =
+        _mm512_mask_cmple_epi32_mask(g->open, g->left, _mm512_setzero_si512());
+    if (__builtin_expect(ending != 0, 0))
+        nibble = close_lanes(g, ending, nibble, k);
+    g->word = _mm512_or_si512(_mm512_srli_epi32(g->word, 4),
+                              _mm512_slli_epi32(nibble, 28));
+    g->bits = _mm512_srlv_epi32(g->bits, length);
+}
+
+static INLINE void decode_first(group_t *g) {
+    __mmask64 low = (__mmask64)_pdep_u64(g->open, 0x1111111111111111);
+    v index = _mm512_srli_epi32(g->bits, 1);
+    g->state = _mm512_maskz_permutexvar_epi8(
+        low, index, _mm512_loadu_si512(lull__zfp_first_plane));
+    v length = _mm512_maskz_permutexvar_epi8(
+        low, index, _mm512_loadu_si512(lull__zfp_first_length));
+    take_plane(g, g->state, length, 1);
+}
+
+static INLINE void decode_next(group_t *g, unsigned k) {
+    __mmask64 low = 0x1111111111111111;
+    v index = choose(SET32(31), _mm512_srli_epi32(g->bits, 1), g->state);
+    g->state = _mm512_maskz_permutex2var_epi8(
+        low, _mm512_loadu_si512(lull__zfp_next_plane), index,
+        _mm512_loadu_si512(lull__zfp_next_plane + 64));
+    v length = _mm512_maskz_permutex2var_epi8(
+        low, _mm512_loadu_si512(lull__zfp_next_length), index,
+        _mm512_loadu_si512(lull__zfp_next_length + 64));
+    v nibble = choose(SET32(1), g->bits, g->state);
+    take_plane(g, nibble, length, k);
+}
+
+static INLINE bool searching(const group_t *g) {
+    return _mm512_mask_test_epi32_mask(g->open, g->state, SET32(0x60)) != 0;
+}
+
+/* Words of the coefficients of each position, twice; see coefficients(). */
+static const uint16_t position_word[32] = {
+    0,  0,  4,  4,  32, 32, 36, 36, 8,  8,  12, 12, 40, 40, 44, 44,
+    16, 16, 20, 20, 48, 48, 52, 52, 24, 24, 28, 28, 56, 56, 60, 60,
+};
+
+static INLINE coded_t decode_planes(const uint8_t *src) {
+    group_t g = open_group(src);
+    decode_first(&g);
+    unsigned k = 1;
+    for (; k < 8 && searching(&g); k++)
+        decode_next(&g, k + 1);
+    v first = g.word;
+    bool second = k == 8 && searching(&g);
+    unsigned in_word = k;
+    if (__builtin_expect(second, 0)) {
+        g.word = _mm512_setzero_si512();
+        for (; searching(&g); k++) /* 12 planes at most: each has 2 bits */
+            decode_next(&g, k + 1);
+        in_word = k - 8;
+    }
+    __m128i up = _mm_cvtsi32_si128((int)(4 * in_word));
+    __m128i down = _mm_cvtsi32_si128((int)(32 - 4 * in_word));
+    v word = _mm512_or_si512(_mm512_srl_epi32(g.word, down),
+                             _mm512_sll_epi32(g.bits, up));
+    v t0 = second ? first : word;
+    v t1 = second ? word : _mm512_srl_epi32(g.bits, down);
+
+    coded_t c;
+    v planes = _mm512_srli_epi32(_mm512_add_epi32(g.left, SET32(3 + 4 * k)), 2);
+    c.begun = _mm512_mask_add_epi32(g.begun, g.open, g.skip, planes);
+    v last = _mm512_and_si512(_mm512_sub_epi32(g.left, SET32(1)), SET32(3));
+    c.known = _mm512_mask_add_epi32(g.known, g.open, last, SET32(1));
+    c.skip = g.skip;
+    c.head = g.head;
+    v low = coefficients(_mm512_unpacklo_epi32(t0, t1));
+    v high = coefficients(_mm512_unpackhi_epi32(t0, t1));
+    v at = _mm512_loadu_si512(position_word);
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        c.u[i] = _mm512_maskz_permutex2var_epi16(
+            0xaaaaaaaa, low, _mm512_add_epi16(at, _mm512_set1_epi16((short)i)),
+            high);
+    return c;
+}
+
+static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
+                              unsigned mode) {
+    for (size_t g = 0; g < groups; g++) {
+        coded_t c = decode_planes(src + 64 * g);
+        finish(&c, dst + 256 * g, mode);
+    }
+}
+
+void lull__zfp_decode_rate8_avx512(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits,
+                                   unsigned mode) {
+    (void)maxbits;
+    if (mode == 0)
+        decode_all(src, dst, groups, 0);
+    else if (mode == LULL__ZFP_ADD)
+        decode_all(src, dst, groups, LULL__ZFP_ADD);
+    else
+        decode_all(src, dst, groups, mode);
+}
+#else
+typedef int lull__no_avx512;
+#endif
