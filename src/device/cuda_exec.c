@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "cuda.h"
 
-/* Fences whose end is not known yet; past that, a fence waits for the oldest.
- * An engine has about as many chunks in flight as its ring has slots. */
-#define FENCES 64
+/* A fence more than so many behind the newest shares its event with a newer
+ * one: waiting for it waits longer. More than the chunks of a usual ring. */
+#define FENCES 256
 
 typedef struct queue {
     lull__cu_stream_t stream;
@@ -176,11 +176,6 @@ static lull_status_t wait_event(lull__cuda_device_t *device, queue_t *queue,
 
 static lull_status_t record_fence(lull__cuda_device_t *device, queue_t *queue) {
     uint64_t number = queue->issued + 1;
-    if (number > FENCES && queue->done < number - FENCES) {
-        lull_status_t status = wait_event(device, queue, number - FENCES);
-        if (status != LULL_OK)
-            return status;
-    }
     lull__cu_enum_t result = device->cu->cuEventRecord(
         queue->events[number % FENCES], queue->stream);
     if (result != LULL__CU_SUCCESS)

@@ -34,10 +34,8 @@ static void fill_7(void *ctx, void *data, size_t bytes) {
 }
 
 static bool all(const char *data, int value, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        if ((unsigned char)data[i] != value)
-            return false;
-    return true;
+    return (unsigned char)data[0] == value &&
+           memcmp(data, data + 1, bytes - 1) == 0;
 }
 
 /* Copies what a late kernel writes; `order`: behind an event, or not. */
@@ -76,6 +74,9 @@ static void test_waits_for_the_event(void **state) {
 /* What the poison is for: a copy that does not wait is seen. */
 static void test_reading_too_early_shows(void **state) {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* a race by intent, and found as one */
+#endif
     copy_behind(false);
 }
 
