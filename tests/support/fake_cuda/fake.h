@@ -41,8 +41,8 @@ typedef struct context {
     double busy_until[2];  /* of the engines out of the device and into it */
 } context_t;
 
-/* Streams and events stay in their lists for ever, so that dead handles are
- * known for what they are. */
+/* Memory of streams and events is never given back, so that a dead handle
+ * never is a live one again. */
 typedef struct stream {
     struct stream *next;
     context_t *context;
@@ -56,7 +56,6 @@ typedef struct stream {
 typedef struct event {
     struct event *next;
     context_t *context;
-    bool alive;
     unsigned flags;
     lull__lane_t *lane; /* NULL: never recorded; with a reference */
     uint64_t number;
@@ -81,7 +80,7 @@ typedef struct fake {
     result_t init;
     context_t contexts[DEVICES];
     stream_t *streams;
-    event_t *events;
+    event_t *events, *dead_events;
     pin_t *pins;
     size_t pin_one, pin_all, pinned;
     fake_cuda_live_t live;

@@ -192,7 +192,7 @@ static event_t *event_of(void *handle) {
     event_t *event = fake.events;
     while (event != NULL && event != handle)
         event = event->next;
-    if (event != NULL && (!event->alive || event->context != fake_current()))
+    if (event != NULL && event->context != fake_current())
         event = NULL;
     pthread_mutex_unlock(&fake.lock);
     return event;
@@ -204,7 +204,6 @@ ENTRY result_t cuEventCreate(event_t **out, unsigned flags) {
     if (event == NULL)
         return OUT_OF_MEMORY;
     event->context = fake_current();
-    event->alive = true;
     event->flags = flags;
     pthread_mutex_lock(&fake.lock);
     event->next = fake.events;
@@ -221,7 +220,12 @@ ENTRY result_t cuEventDestroy_v2(void *handle) {
     if (event == NULL)
         return INVALID_HANDLE;
     pthread_mutex_lock(&fake.lock);
-    event->alive = false;
+    event_t **at = &fake.events;
+    while (*at != event)
+        at = &(*at)->next;
+    *at = event->next;
+    event->next = fake.dead_events;
+    fake.dead_events = event;
     lull__lane_t *lane = event->lane;
     event->lane = NULL;
     fake.live.events--;
