@@ -10,7 +10,7 @@
 
 /* A fence more than so many behind the newest shares its event with a newer
  * one: waiting for it waits longer. More than the chunks of a usual ring. */
-#define FENCES 256
+#define FENCES 64
 
 typedef struct queue {
     lull__cu_stream_t stream;
