@@ -1,0 +1,525 @@
+/* Engines of several ranks in one directory: commit, abort, loss of a rank,
+ * stale files, agreement on a run id, and any layout to any other. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "ckpt.h"
+#include "faultio.h"
+#include "support.h"
+#include "test.h"
+
+static char dir[256];
+
+static int set_up(void **state) {
+    (void)state;
+    test_dir_make(dir);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lull__io_set_default(NULL);
+    test_dir_drop(dir);
+    return 0;
+}
+
+static void open_ranks(lull_ckpt_t **ranks, uint32_t world, double timeout_s) {
+    for (uint32_t r = 0; r < world; r++) {
+        lull_ckpt_options_t options = test_options(dir, r, world);
+        options.commit_timeout_s = timeout_s;
+        assert_ok(lull_ckpt_open(&options, &ranks[r]));
+    }
+}
+
+/* Rank r's quarter (or so) of one tensor of 64 rows. */
+static uint32_t rows[64];
+
+static lull_status_t save_part(lull_ckpt_t *ckpt, uint64_t step, uint32_t rank,
+                               uint32_t world) {
+    uint64_t begin = 64 * rank / world, end = 64 * (rank + 1) / world;
+    lull_ckpt_tensor_t tensor =
+        test_tensor("rows", LULL_U32, end - begin, rows + begin);
+    tensor.global_shape[0] = 64;
+    tensor.offset[0] = begin;
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    save.step = step;
+    save.tensors = &tensor;
+    save.tensor_count = 1;
+    return lull_ckpt_save(ckpt, &save, NULL);
+}
+
+static void assert_loads(uint64_t step) {
+    lull_ckpt_id_t id;
+    lull_ckpt_info_t *info;
+    uint32_t back[64] = {0};
+    lull_ckpt_find_options_t find = LULL_CKPT_FIND_OPTIONS_INIT;
+    assert_ok(lull_ckpt_find(dir, &find, &id));
+    assert_int_equal(id.step, step);
+    assert_ok(lull_ckpt_info_open(dir, id, &info));
+    assert_ok(lull_ckpt_verify(info, NULL, NULL));
+    lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+    slice.name = "rows";
+    slice.dtype = LULL_U32;
+    slice.ndim = 1;
+    slice.global_shape[0] = slice.shape[0] = 64;
+    slice.data = back;
+    lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
+    assert_ok(lull_ckpt_load(info, &slice, 1, &load));
+    lull_ckpt_info_destroy(info);
+    assert_memory_equal(back, rows, sizeof rows);
+}
+
+static void close_ranks(lull_ckpt_t **ranks, uint32_t world) {
+    for (uint32_t r = 0; r < world; r++) {
+        assert_ok(lull_ckpt_close(ranks[r]));
+        lull_ckpt_destroy(ranks[r]);
+    }
+}
+
+static void all_commit_or_none(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[4];
+    open_ranks(ranks, 4, 20);
+    for (uint64_t step = 1; step < 200; step++) {
+        test_fill(rows, sizeof rows, step);
+        for (uint32_t r = 4; r-- > 0;)
+            assert_ok(save_part(ranks[r], step, r, 4));
+        for (uint32_t r = 0; r < 4; r++)
+            assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+        if (step % 50 == 1)
+            assert_loads(step);
+    }
+    char path[300];
+    snprintf(path, sizeof path, "%s/.lull", dir);
+    assert_true(test_count(path, "") < 80); /* verdicts are forgotten */
+    close_ranks(ranks, 4);
+    assert_loads(199);
+}
+
+static void a_bad_descriptor_aborts_for_all(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[3];
+    open_ranks(ranks, 3, 20);
+    for (uint32_t bad = 0; bad < 3; bad++) {
+        for (uint32_t r = 0; r < 3; r++) {
+            if (r == bad) {
+                lull_ckpt_tensor_t tensor =
+                    test_tensor("hole", LULL_U32, 3, NULL);
+                lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+                save.step = bad;
+                save.tensors = &tensor;
+                save.tensor_count = 1;
+                assert_fails(lull_ckpt_save(ranks[r], &save, NULL),
+                             LULL_ERR_INVALID, "hole");
+            } else {
+                assert_ok(save_part(ranks[r], bad, r, 3));
+            }
+        }
+        for (uint32_t r = 0; r < 3; r++)
+            if (r != bad)
+                assert_fails(
+                    lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                    LULL_ERR_ABORTED, "hole");
+            else /* reported by save itself */
+                assert_ok(
+                    lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+    }
+    assert_int_equal(test_count(dir, "step-"), 0);
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(save_part(ranks[r], 9, r, 3));
+    close_ranks(ranks, 3);
+    assert_loads(9);
+    assert_int_equal(test_count(dir, "."), 1);
+}
+
+static void tensors_that_are_not_whole_are_named(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    open_ranks(ranks, 2, 20);
+    /* Both save the first half; then each a different global shape. */
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(save_part(ranks[r], 1, 0, 2));
+    for (uint32_t r = 0; r < 2; r++)
+        assert_fails(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                     r ? LULL_ERR_ABORTED : LULL_ERR_MISMATCH, "'rows'");
+    for (uint32_t r = 0; r < 2; r++) {
+        lull_ckpt_tensor_t tensor = test_tensor("odd", LULL_U32, 4 + r, rows);
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.step = 2;
+        save.tensors = &tensor;
+        save.tensor_count = 1;
+        assert_ok(lull_ckpt_save(ranks[r], &save, NULL));
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        assert_fails(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                     r ? LULL_ERR_ABORTED : LULL_ERR_MISMATCH, "'odd'");
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(save_part(ranks[r], 3, r, 2));
+    close_ranks(ranks, 2);
+    assert_loads(3);
+}
+
+static void a_rank_that_never_votes_hangs_nobody(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[3];
+    open_ranks(ranks, 3, 0.2);
+    assert_ok(save_part(ranks[0], 1, 0, 3));
+    assert_ok(save_part(ranks[1], 1, 1, 3));
+    assert_fails(lull_ckpt_wait_committed(ranks[0], NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "rank 2");
+    assert_fails(lull_ckpt_wait_committed(ranks[1], NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "rank 2");
+    /* It comes late: its save is lost, the next is not. */
+    assert_ok(save_part(ranks[2], 1, 2, 3));
+    assert_fails(lull_ckpt_wait_committed(ranks[2], NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "rank 2");
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(save_part(ranks[r], 2, r, 3));
+    close_ranks(ranks, 3);
+    assert_loads(2);
+}
+
+static void rank_0_that_never_decides_leaves_the_outcome_unknown(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    open_ranks(ranks, 2, 0.2);
+    /* No directory ever: a plain failure. */
+    assert_ok(save_part(ranks[1], 1, 1, 2));
+    assert_fails(lull_ckpt_wait_committed(ranks[1], NULL, LULL_FOREVER),
+                 LULL_ERR_TIMEOUT, "rank 0");
+    /* A directory and no verdict: nobody here can know. */
+    char path[300];
+    snprintf(path, sizeof path, "mkdir '%s/.step-00000002.partial-run-1'", dir);
+    assert_int_equal(system(path), 0);
+    assert_ok(save_part(ranks[1], 2, 1, 2));
+    assert_ok(lull_ckpt_wait_durable(ranks[1], NULL, LULL_FOREVER));
+    assert_fails(lull_ckpt_wait_committed(ranks[1], NULL, LULL_FOREVER),
+                 LULL_ERR_OUTCOME_UNKNOWN, "verdict");
+    lull_ckpt_destroy(ranks[1]);
+    lull_ckpt_destroy(ranks[0]);
+}
+
+static void destroying_tells_the_others(void **state) {
+    (void)state;
+    for (uint32_t gone = 0; gone < 2; gone++) {
+        lull_ckpt_t *ranks[2];
+        faultio_t fault;
+        faultio_init(&fault);
+        fault.slow_s = 0.1;
+        for (uint32_t r = 0; r < 2; r++) {
+            lull__io_set_default(r == gone ? &fault.io : NULL);
+            lull_ckpt_options_t options = test_options(dir, r, 2);
+            assert_ok(lull_ckpt_open(&options, &ranks[r]));
+        }
+        lull__io_set_default(NULL);
+        for (uint32_t r = 0; r < 2; r++)
+            assert_ok(save_part(ranks[r], 1, r, 2));
+        lull_ckpt_destroy(ranks[gone]);
+        lull_status_t status =
+            lull_ckpt_wait_committed(ranks[1 - gone], NULL, LULL_FOREVER);
+        assert_int_equal(status, LULL_ERR_ABORTED);
+        lull_ckpt_destroy(ranks[1 - gone]);
+        assert_int_equal(test_count(dir, "step-"), 0);
+    }
+}
+
+static void votes_of_other_runs_are_ignored(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    char command[900];
+    open_ranks(ranks, 2, 0.3);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(save_part(ranks[r], 1, r, 2));
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+    /* Rank 1's vote of save 0 lies where that of save 1 is awaited. */
+    assert_ok(save_part(ranks[0], 1, 0, 2));
+    assert_ok(lull_ckpt_wait_durable(ranks[0], NULL, LULL_FOREVER));
+    snprintf(command, sizeof command,
+             "cd '%s' && cp step-00000001/rank-00001.* . && "
+             "mv rank-00001.safetensors rank-00001.json "
+             ".step-00000001.partial-run-1/",
+             dir);
+    assert_int_equal(system(command), 0);
+    assert_fails(lull_ckpt_wait_committed(ranks[0], NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "rank 1");
+    lull_ckpt_destroy(ranks[1]);
+    lull_ckpt_destroy(ranks[0]);
+    assert_loads(1);
+}
+
+typedef struct opener {
+    uint32_t rank, world;
+    lull_ckpt_t *ckpt;
+    lull_status_t status;
+    pthread_t thread;
+} opener_t;
+
+static void *open_without_id(void *arg) {
+    opener_t *opener = arg;
+    lull_ckpt_options_t options =
+        test_options(dir, opener->rank, opener->world);
+    options.run_id = NULL;
+    if (opener->rank == 0)
+        lull__sleep(0.01);
+    opener->status = lull_ckpt_open(&options, &opener->ckpt);
+    return NULL;
+}
+
+static void ranks_agree_on_a_run_id(void **state) {
+    (void)state;
+    enum { WORLD = 5 };
+    char path[300];
+    /* What a launch that crashed while it agreed has left. */
+    snprintf(path, sizeof path, "%s/.lull", dir);
+    char command[1600];
+    snprintf(command, sizeof command,
+             "mkdir '%s'; touch '%s/hello-1-0123456789abcdef' "
+             "'%s/joined-old-1' '%s/hello-9-0123456789abcdef'",
+             path, path, path, path);
+    assert_int_equal(system(command), 0);
+    for (int again = 0; again < 2; again++) {
+        opener_t openers[WORLD];
+        for (uint32_t r = 0; r < WORLD; r++) {
+            openers[r] = (opener_t){.rank = r, .world = WORLD};
+            pthread_create(&openers[r].thread, NULL, open_without_id,
+                           &openers[r]);
+        }
+        lull_ckpt_t *ranks[WORLD];
+        for (uint32_t r = 0; r < WORLD; r++) {
+            pthread_join(openers[r].thread, NULL);
+            assert_int_equal(openers[r].status, LULL_OK);
+            ranks[r] = openers[r].ckpt;
+        }
+        test_fill(rows, sizeof rows, 3);
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_ok(save_part(ranks[r], 3, r, WORLD));
+        close_ranks(ranks, WORLD);
+        assert_loads(3);
+        assert_int_equal(test_count(path, "hello"), 0);
+        assert_int_equal(test_count(path, "reply"), 0);
+        assert_int_equal(test_count(path, "joined"), 0);
+    }
+}
+
+static void no_agreement_times_out(void **state) {
+    (void)state;
+    lull_ckpt_t *ckpt;
+    for (uint32_t r = 0; r < 2; r++) {
+        lull_ckpt_options_t options = test_options(dir, 1 - r, 2);
+        options.run_id = NULL;
+        options.commit_timeout_s = 0.1;
+        assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_TIMEOUT,
+                     r ? "rank 1" : "rank 0");
+    }
+}
+
+/* Replicas: every element is written once, by whom all agree, and the load is
+ * even. */
+static void replicas_share_the_writing(void **state) {
+    (void)state;
+    enum { WORLD = 3, SMALL = 40 };
+    static float big[700][333];
+    static float small[SMALL][10];
+    lull_ckpt_t *ranks[WORLD];
+    test_fill(big, sizeof big, 1);
+    test_fill(small, sizeof small, 2);
+    open_ranks(ranks, WORLD, 20);
+    char names[SMALL][16];
+    for (uint32_t r = 0; r < WORLD; r++) {
+        lull_ckpt_tensor_t tensors[SMALL + 2];
+        tensors[0] = test_tensor("big", LULL_F32, 700, big);
+        tensors[0].ndim = 2;
+        tensors[0].global_shape[1] = tensors[0].shape[1] = 333;
+        tensors[SMALL + 1] = test_tensor("tied", LULL_F32, 0, NULL);
+        tensors[SMALL + 1].alias_of = "big";
+        for (int i = 0; i < SMALL; i++) {
+            sprintf(names[i], "small.%d", i);
+            tensors[i + 1] = test_tensor(names[i], LULL_F32, 10, small[i]);
+        }
+        for (int i = 0; i < SMALL + 2; i++) {
+            tensors[i].replica = r;
+            tensors[i].replicas = WORLD;
+        }
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.tensors = tensors;
+        save.tensor_count = SMALL + 2;
+        assert_ok(lull_ckpt_save(ranks[r], &save, NULL));
+    }
+    close_ranks(ranks, WORLD);
+    lull_ckpt_info_t *info;
+    assert_ok(
+        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+    lull_ckpt_file_info_t file;
+    for (size_t i = 0; lull_ckpt_info_file_at(info, i, &file); i++)
+        assert_in_range(file.bytes, sizeof big / WORLD,
+                        sizeof big / WORLD + 16384);
+    static float back[700][333], back_small[SMALL][10];
+    lull_ckpt_slice_t slices[SMALL + 1];
+    for (int i = 0; i < SMALL + 1; i++) {
+        slices[i] = (lull_ckpt_slice_t)LULL_CKPT_SLICE_INIT;
+        slices[i].name = i ? names[i - 1] : "tied";
+        slices[i].dtype = LULL_F32;
+        slices[i].ndim = i ? 1 : 2;
+        slices[i].global_shape[0] = slices[i].shape[0] = i ? 10 : 700;
+        slices[i].global_shape[1] = slices[i].shape[1] = i ? 0 : 333;
+        slices[i].data = i ? (void *)back_small[i - 1] : (void *)back;
+    }
+    lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
+    assert_ok(lull_ckpt_load(info, slices, SMALL + 1, &load));
+    assert_memory_equal(back, big, sizeof big);
+    assert_memory_equal(back_small, small, sizeof small);
+    lull_ckpt_info_destroy(info);
+}
+
+/* ---- any layout to any other ---- */
+
+#define DIMS 3
+typedef struct grid {
+    uint64_t shape[DIMS];
+    uint64_t cuts[DIMS][8]; /* begins, and the end behind them */
+    uint32_t parts[DIMS];
+} grid_t;
+
+static void random_cuts(grid_t *grid, uint32_t d, uint64_t *random) {
+    uint32_t n = 1 + (uint32_t)(test_random(random) % 3);
+    grid->parts[d] = n;
+    grid->cuts[d][0] = 0;
+    grid->cuts[d][n] = grid->shape[d];
+    for (uint32_t i = 1; i < n; i++) {
+        uint64_t least = grid->cuts[d][i - 1];
+        grid->cuts[d][i] =
+            least + test_random(random) % (grid->shape[d] - least + 1);
+    }
+}
+
+static uint64_t box_of(const grid_t *grid, uint32_t part, uint64_t *offset,
+                       uint64_t *shape) {
+    uint64_t volume = 1;
+    for (uint32_t d = 0; d < DIMS; d++) {
+        uint32_t i = part % grid->parts[d];
+        part /= grid->parts[d];
+        offset[d] = grid->cuts[d][i];
+        shape[d] = grid->cuts[d][i + 1] - offset[d];
+        volume *= shape[d];
+    }
+    return volume;
+}
+
+static uint32_t parts_of(const grid_t *grid) {
+    return grid->parts[0] * grid->parts[1] * grid->parts[2];
+}
+
+/* The box of `whole`, packed. */
+static void pack(const grid_t *grid, const uint16_t *whole,
+                 const uint64_t *offset, const uint64_t *shape, uint16_t *out) {
+    for (uint64_t i = 0; i < shape[0]; i++)
+        for (uint64_t j = 0; j < shape[1]; j++)
+            for (uint64_t k = 0; k < shape[2]; k++)
+                *out++ =
+                    whole[((offset[0] + i) * grid->shape[1] + offset[1] + j) *
+                              grid->shape[2] +
+                          offset[2] + k];
+}
+
+static void save_grid(const grid_t *grid, const uint16_t *whole,
+                      lull_ckpt_t **ranks, uint32_t world) {
+    uint32_t parts = parts_of(grid);
+    uint16_t *packed[27] = {0};
+    for (uint32_t r = 0; r < world; r++) {
+        lull_ckpt_tensor_t tensors[27];
+        size_t n = 0;
+        for (uint32_t p = r; p < parts; p += world) {
+            lull_ckpt_tensor_t *t = &tensors[n++];
+            *t = (lull_ckpt_tensor_t)LULL_CKPT_TENSOR_INIT;
+            t->name = "grid";
+            t->dtype = LULL_BF16;
+            t->ndim = DIMS;
+            memcpy(t->global_shape, grid->shape, sizeof grid->shape);
+            uint64_t volume = box_of(grid, p, t->offset, t->shape);
+            packed[p] = malloc(volume * 2 + 2);
+            pack(grid, whole, t->offset, t->shape, packed[p]);
+            t->data = packed[p];
+        }
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.step = 1;
+        save.tensors = tensors;
+        save.tensor_count = n;
+        assert_ok(lull_ckpt_save(ranks[r], &save, NULL));
+    }
+    close_ranks(ranks, world);
+    for (uint32_t p = 0; p < parts; p++)
+        free(packed[p]);
+}
+
+static void load_grid(const grid_t *grid, const uint16_t *whole) {
+    lull_ckpt_info_t *info;
+    assert_ok(
+        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+    for (uint32_t p = 0; p < parts_of(grid); p++) {
+        lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+        slice.name = "grid";
+        slice.dtype = LULL_BF16;
+        slice.ndim = DIMS;
+        memcpy(slice.global_shape, grid->shape, sizeof grid->shape);
+        uint64_t volume = box_of(grid, p, slice.offset, slice.shape);
+        uint16_t *expected = malloc(volume * 2 + 2);
+        pack(grid, whole, slice.offset, slice.shape, expected);
+        slice.data = calloc(volume + 1, 2);
+        lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
+        assert_ok(lull_ckpt_load(info, &slice, 1, &load));
+        assert_memory_equal(slice.data, expected, volume * 2);
+        free(slice.data);
+        free(expected);
+    }
+    assert_ok(lull_ckpt_verify(info, NULL, NULL));
+    lull_ckpt_info_destroy(info);
+}
+
+static void any_layout_to_any_layout(void **state) {
+    (void)state;
+    uint64_t random = test_seed();
+    for (int round = 0; round < 25; round++) {
+        grid_t grid, other;
+        uint64_t volume = 1;
+        for (uint32_t d = 0; d < DIMS; d++) {
+            grid.shape[d] = 1 + test_random(&random) % (d ? 40 : 300);
+            volume *= grid.shape[d];
+        }
+        other = grid;
+        for (uint32_t d = 0; d < DIMS; d++) {
+            random_cuts(&grid, d, &random);
+            random_cuts(&other, d, &random);
+        }
+        uint16_t *whole = malloc(volume * 2);
+        test_fill(whole, volume * 2, random);
+        lull_ckpt_t *ranks[4];
+        uint32_t world = 1 + (uint32_t)(test_random(&random) % 4);
+        open_ranks(ranks, world, 20);
+        save_grid(&grid, whole, ranks, world);
+        load_grid(&other, whole);
+        free(whole);
+    }
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(all_commit_or_none),
+        TEST(a_bad_descriptor_aborts_for_all),
+        TEST(tensors_that_are_not_whole_are_named),
+        TEST(a_rank_that_never_votes_hangs_nobody),
+        TEST(rank_0_that_never_decides_leaves_the_outcome_unknown),
+        TEST(destroying_tells_the_others),
+        TEST(votes_of_other_runs_are_ignored),
+        TEST(ranks_agree_on_a_run_id),
+        TEST(no_agreement_times_out),
+        TEST(replicas_share_the_writing),
+        TEST(any_layout_to_any_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
