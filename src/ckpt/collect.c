@@ -12,8 +12,6 @@
 #include "note.h"
 #include "tiles.h"
 
-#define POLL_MIN_S 0.0005
-#define POLL_MAX_S 0.02
 #define VOTE_MAX ((uint64_t)1 << 36)
 
 typedef struct collector {
@@ -138,10 +136,9 @@ static lull_status_t too_late(const collector_t *c) {
 
 static lull_status_t collect(collector_t *c) {
     lull_ckpt_t *ckpt = c->save->ckpt;
-    double nap = POLL_MIN_S,
-           deadline = lull__now() + ckpt->options.commit_timeout_s;
+    double begin = lull__now();
+    double deadline = begin + ckpt->options.commit_timeout_s;
     for (;;) {
-        uint32_t before = c->missing;
         lull_status_t status = lull__dir_list(&c->save->dir, look_at_vote, c);
         if (status == LULL_OK && c->status == LULL_OK && c->missing > 0)
             status = lull__dir_list(&ckpt->lull_dir, look_at_note, c);
@@ -151,8 +148,7 @@ static lull_status_t collect(collector_t *c) {
             return status;
         if (lull__now() > deadline)
             return too_late(c);
-        nap = c->missing < before || nap * 2 > POLL_MAX_S ? nap : nap * 2;
-        if (!lull__engine_sleep(ckpt, nap))
+        if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
     }
 }

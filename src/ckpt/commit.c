@@ -11,8 +11,6 @@
 #include "note.h"
 #include "publish.h"
 
-#define POLL_MIN_S 0.0005
-#define POLL_MAX_S 0.02
 #define VERDICTS_KEPT 64 /* at least; others may not have read them yet */
 
 static bool finished(const lull_ckpt_request_t *save) {
@@ -51,8 +49,8 @@ static lull_status_t no_verdict(lull_ckpt_request_t *save) {
 static lull_status_t wait_verdict(lull_ckpt_request_t *save,
                                   lull__note_t *note) {
     lull_ckpt_t *ckpt = save->ckpt;
-    double nap = POLL_MIN_S,
-           deadline = lull__now() + 1.25 * ckpt->options.commit_timeout_s + 1;
+    double begin = lull__now();
+    double deadline = begin + 1.25 * ckpt->options.commit_timeout_s + 1;
     lull__entry_name_t name;
     lull__note_verdict(name, ckpt->run_id, save->number);
     for (;;) {
@@ -61,10 +59,9 @@ static lull_status_t wait_verdict(lull_ckpt_request_t *save,
             return LULL_OK;
         if (lull__now() > deadline)
             return no_verdict(save);
-        if (!lull__engine_sleep(ckpt, nap))
+        if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED,
                               "the engine was destroyed before the verdict");
-        nap = nap * 2 < POLL_MAX_S ? nap * 2 : POLL_MAX_S;
     }
 }
 

@@ -9,6 +9,9 @@
 #include "base/log.h"
 #include "note.h"
 
+#define NAP_MIN_S 0.0005
+#define NAP_MAX_S 0.05
+
 /* ---- saves ---- */
 
 lull_status_t lull__engine_check(const lull_ckpt_t *ckpt, const char *call,
@@ -122,8 +125,10 @@ lull__engine_next(lull_ckpt_t *ckpt, size_t begun,
     return save;
 }
 
-bool lull__engine_sleep(lull_ckpt_t *ckpt, double seconds) {
-    double until = lull__now() + seconds;
+bool lull__engine_nap(lull_ckpt_t *ckpt, double since) {
+    double now = lull__now(), nap = 0.1 * (now - since);
+    nap = nap < NAP_MIN_S ? NAP_MIN_S : nap > NAP_MAX_S ? NAP_MAX_S : nap;
+    double until = now + nap;
     pthread_mutex_lock(&ckpt->lock);
     while (!ckpt->cancel &&
            lull__cond_wait_until(&ckpt->changed, &ckpt->lock, until))

@@ -170,8 +170,10 @@ lull_status_t lull__save_status(lull_ckpt_request_t *save);
 void lull__save_unref(lull_ckpt_request_t *save);
 /* Frees what only the stages need. */
 void lull__save_free_work(lull_ckpt_request_t *save);
-/* Waits for `seconds`, or less when the engine is cancelled: then false. */
-bool lull__engine_sleep(lull_ckpt_t *ckpt, double seconds);
+/* Naps before looking at the file system again: a tenth of the time waited
+ * `since`, between 0.5 and 50 ms, so that short waits stay short and long ones
+ * cost a shared file system little. False: the engine is cancelled. */
+bool lull__engine_nap(lull_ckpt_t *ckpt, double since);
 /* The first pending save whose flag at offset `begun` is not set, once it is
  * `ready` (called with the lock held); sets the flag. Blocks; NULL: stop. */
 lull_ckpt_request_t *

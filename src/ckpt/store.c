@@ -13,8 +13,6 @@
 #include "note.h"
 #include "safetensors.h"
 
-#define POLL_MIN_S 0.0005
-#define POLL_MAX_S 0.02
 #define SECTOR 4096u
 
 /* ---- opening ---- */
@@ -53,8 +51,8 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
                    ? status
                    : lull__dir_open_at(&ckpt->dir, save->dir_name, &save->dir);
     }
-    double deadline = lull__now() + ckpt->options.commit_timeout_s;
-    double nap = POLL_MIN_S;
+    double begin = lull__now();
+    double deadline = begin + ckpt->options.commit_timeout_s;
     for (;;) {
         status = lull__engine_dirs(ckpt);
         if (status == LULL_OK)
@@ -66,9 +64,8 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
             return status;
         if (lull__now() > deadline)
             return rank0_is_late(save);
-        if (!lull__engine_sleep(ckpt, nap))
+        if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
-        nap = nap * 2 < POLL_MAX_S ? nap * 2 : POLL_MAX_S;
     }
 }
 
