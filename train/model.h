@@ -102,8 +102,9 @@ typedef struct step_result {
 } step_result_t;
 
 /* Step number `step`, from 0: forward, backward, reduction, update. The result
- * is the same bits on every rank. hooks may be NULL. A failure leaves the
- * model unusable. */
+ * is the same bits on every rank. hooks may be NULL. After a
+ * failure the model is unusable and communication may be left hanging: all
+ * that remains is to end the process, and the others. */
 lull_status_t train_step(model_t *model, int64_t step, const hooks_t *hooks,
                          step_result_t *out);
 

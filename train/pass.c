@@ -61,12 +61,11 @@ void pass_sum_begin(pass_t *pass, float *values, size_t count,
 
 void pass_wait(pass_t *pass, const lull_comm_t *comm,
                lull_request_t **request) {
-    if (!*request)
+    /* After a failure the other side may never come. */
+    if (!*request || pass->status != LULL_OK)
         return;
     const char *lane = lull_role_name(lull_comm_role(comm));
     span_begin(pass->model, lane, "wait");
-    lull_status_t status = lull_wait(request);
+    pass->status = lull_wait(request);
     span_end(pass->model, lane);
-    if (pass->status == LULL_OK)
-        pass->status = status;
 }

@@ -36,6 +36,8 @@ void reduce_wait(pass_t *pass) {
     for (size_t i = 0; i < m->bucket_count; i++) {
         bucket_t *bucket = &m->buckets[i];
         pass_wait(pass, m->groups->dp_comm, &bucket->request);
+        if (pass->status != LULL_OK)
+            return;
         part_t part = bucket_part(m, bucket);
         if (m->config->zero && part.at != bucket->at)
             memcpy(m->gradients + part.at, m->gradients + bucket->at,

@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+"""A step that fails on some ranks while others wait for them ends the run: one
+clear line, exit 1, no hang."""
+from harness import *
+
+
+def lines(path):
+    try:
+        return len(metrics(path))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return 0
+
+
+fresh_work()
+for number, (ranks, layout) in enumerate([
+        (1, {}), (2, {"pp": 2}), (8, {"tp": 2, "pp": 2, "zero": 1})]):
+    data, file, errors = f"text-{number}", f"metrics-{number}", f"err-{number}"
+    write_text(data)
+    process = start(ranks, {**SMALL, **layout, "steps": 1000000, "data": data,
+                            "metrics": file}, errors)
+    check(f"{ranks} ranks: begins", wait_for(lambda: lines(file) > 3))
+    os.truncate(data, 1000)
+    try:
+        code = process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        code = "a hang"
+    with open(errors) as text:
+        said = text.read()
+    check(f"{ranks} ranks: exit 1", code == 1, code)
+    check(f"{ranks} ranks: told", "became shorter" in said, said)
+finish()
