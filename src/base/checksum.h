@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "error.h"
+
 #define LULL__HASH_HEX 17 /* 16 digits and NUL */
 
 typedef struct lull__hash {
@@ -18,7 +20,7 @@ void lull__hash_update(lull__hash_t *hash, const void *data, size_t bytes);
 uint64_t lull__hash_end(const lull__hash_t *hash);
 
 /* In one go; the same value. */
-uint64_t lull__hash_of(const void *data, size_t bytes);
+LULL_PRIVATE uint64_t lull__hash_of(const void *data, size_t bytes);
 
 /* 16 lower-case hex digits, most significant first. */
 void lull__hash_format(uint64_t value, char out[LULL__HASH_HEX]);

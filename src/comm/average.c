@@ -1,8 +1,9 @@
 /* Averages that are finite where the true average is.
  *
- * Values are scaled by 2^-k with 2^k >= P before the sum and the sum is
- * divided by P / 2^k after it. Both factors are exact and at most 1, so no
- * partial sum overflows, and a quotient that rounds up past the largest
+ * Values are scaled by 2^-k with 2^k >= 2 P before the sum and the sum is
+ * divided by P / 2^k after it. Both factors are exact, no partial sum reaches
+ * half the largest value, so that not even what a lossy codec makes of the
+ * contributions overflows, and a quotient that rounds up past the largest
  * finite value stays there. Only values near the smallest normal number lose
  * bits. */
 #include <float.h>
@@ -11,10 +12,9 @@
 
 #include "internal.h"
 
-/* The power of two at or above the number of ranks. */
-static double power_above(int ranks) {
-    double power = 1;
-    while (power < ranks)
+double lull__average_power(int ranks) {
+    double power = 2;
+    while (power < 2 * (double)ranks)
         power *= 2;
     return power;
 }
@@ -59,7 +59,7 @@ static void divide_f64(char *data, size_t count, double by) {
 
 void lull__average_before(const void *in, void *out, size_t count,
                           lull_dtype_t dtype, int ranks) {
-    double by = 1 / power_above(ranks);
+    double by = 1 / lull__average_power(ranks);
     if (dtype == LULL_F32)
         scale_f32(in, out, count, (float)by);
     else
@@ -68,7 +68,7 @@ void lull__average_before(const void *in, void *out, size_t count,
 
 void lull__average_after(void *data, size_t count, lull_dtype_t dtype,
                          int ranks) {
-    double by = ranks / power_above(ranks);
+    double by = ranks / lull__average_power(ranks);
     if (by == 1)
         return;
     if (dtype == LULL_F32)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "engine.h"
 
 static const char *const names[LULL__KIND_COUNT] = {
     "lull_allreduce", "lull_reduce_scatter_block",
@@ -124,25 +124,85 @@ static void run_local(const lull__call_t *call) {
                call->count * lull__size_of(call->dtype));
 }
 
-static lull_status_t start(lull_request_t *request) {
+/* How a call travels: by the engine with a coding, or by MPI. It follows from
+ * what all ranks share. */
+typedef struct route {
+    bool engine;
+    int bypass; /* why it is not coded; -1: it is */
+    lull__coding_t coding;
+} route_t;
+
+static size_t message_bytes(const lull__call_t *call) {
+    bool blocks =
+        call->kind == LULL__REDUCE_SCATTER || call->kind == LULL__ALLGATHER;
+    return call->count * lull__size_of(call->dtype) *
+           (blocks ? (size_t)call->comm->size : 1);
+}
+
+static bool is_pair(const lull__call_t *call) {
+    return call->kind == LULL__SEND || call->kind == LULL__RECV;
+}
+
+/* Why the codec of the policy is not used, or -1. */
+static int bypass_of(const lull__call_t *call) {
+    const lull_comm_t *comm = call->comm;
+    const lull__coding_t *coding = &comm->codings[call->dtype];
+    bool reduces = lull__reduces(call->kind);
+    if (comm->size == 1)
+        return LULL_BYPASS_SINGLE;
+    if (!comm->compressed || call->kind == LULL__BARRIER)
+        return LULL_BYPASS_POLICY;
+    if (message_bytes(call) < comm->policy.min)
+        return LULL_BYPASS_SMALL;
+    if (!coding->carries || (reduces && !lull__is_float(call->dtype)))
+        return LULL_BYPASS_DTYPE;
+    if (reduces && call->op != LULL_SUM && call->op != LULL_AVG)
+        return LULL_BYPASS_OP;
+    if (coding->lossy && !reduces && !is_pair(call))
+        return LULL_BYPASS_OP;
+    return -1;
+}
+
+/* Reductions of 16-bit floats, which MPI does not have, and messages between
+ * pairs, where the receiver must learn what came, go through the engine raw
+ * where they are not coded. */
+static route_t route_of(const lull__call_t *call) {
+    const lull_comm_t *comm = call->comm;
+    route_t route = {.bypass = bypass_of(call)};
+    route.engine = route.bypass < 0;
+    if (route.engine)
+        route.coding = comm->codings[call->dtype];
+    if (route.engine || comm->size == 1)
+        return route;
+    route.engine = (lull__reduces(call->kind) && lull__is_half(call->dtype)) ||
+                   (is_pair(call) && comm->compressed);
+    if (route.engine)
+        route.coding = lull__coding_raw(call->dtype);
+    return route;
+}
+
+static lull_status_t start(lull_request_t *request, const route_t *route) {
     const lull__call_t *call = &request->call;
     if (is_local(call)) {
         run_local(call);
+        request->done = true;
         return LULL_OK;
     }
-    if (lull__reduces(call->kind) && lull__is_half(call->dtype))
-        return lull__half_start(request);
-    return lull__native_start(request);
+    if (!route->engine)
+        return lull__native_start(request);
+    lull__engine_start(request, &route->coding);
+    return LULL_OK;
 }
 
 /* Pieces that were posted before a later one failed cannot be left alone:
  * their buffers are in use. */
-static lull_status_t begin(const lull__call_t *call, lull_request_t **out) {
+static lull_status_t begin(const lull__call_t *call, const route_t *route,
+                           lull_request_t **out) {
     lull_request_t *request;
     lull_status_t status = lull__request_new(call, &request);
     if (status != LULL_OK)
         return status;
-    status = start(request);
+    status = start(request, route);
     if (status == LULL_OK)
         return *out = request, LULL_OK;
     for (size_t i = 0; i < request->sub_count; i++) {
@@ -154,37 +214,36 @@ static lull_status_t begin(const lull__call_t *call, lull_request_t **out) {
     return status;
 }
 
-static lull_status_t run_blocking(const lull__call_t *call) {
-    bool half = lull__reduces(call->kind) && lull__is_half(call->dtype);
+/* MPI's own blocking calls, unless something of the engine would stand still
+ * meanwhile. */
+static lull_status_t run_blocking(const lull__call_t *call,
+                                  const route_t *route) {
     if (is_local(call)) {
         run_local(call);
         return LULL_OK;
     }
-    if (!half && call->kind != LULL__RECV)
+    if (!route->engine && lull__engine_active == 0)
         return lull__native_run(call);
     lull_request_t *request;
-    lull_status_t status = begin(call, &request);
+    lull_status_t status = begin(call, route, &request);
     if (status != LULL_OK)
         return status;
     status = lull__complete(request);
+    if (status != LULL_OK)
+        lull__error_set(request->sentence);
     lull__request_free(request);
     return status;
-}
-
-static void account(const lull__call_t *call, double since) {
-    double spent = lull__now() - since;
-    lull__count(call);
-    call->comm->counters.total_s += spent;
-    call->comm->counters.wait_s += spent;
 }
 
 static lull_status_t run(const lull__call_t *call) {
     lull_status_t status = check(call);
     if (status != LULL_OK)
         return status;
-    double since = lull__now();
-    status = run_blocking(call);
-    account(call, since);
+    lull__span_t span = lull__span_begin(call->comm);
+    route_t route = route_of(call);
+    lull__count(call, !route.engine, route.bypass);
+    status = run_blocking(call, &route);
+    lull__span_end(span);
     return status;
 }
 
@@ -196,9 +255,11 @@ static lull_status_t run_request(const lull__call_t *call,
     if (out == NULL)
         return lull__fail(LULL_ERR_INVALID, "%s: request is NULL",
                           names[call->kind]);
-    double since = lull__now();
-    status = begin(call, out);
-    account(call, since);
+    lull__span_t span = lull__span_begin(call->comm);
+    route_t route = route_of(call);
+    lull__count(call, !route.engine, route.bypass);
+    status = begin(call, &route, out);
+    lull__span_end(span);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "engine.h"
 
 static lull_status_t check_comm(MPI_Comm comm) {
     int up = 0, down = 0, inter = 0;
@@ -39,7 +39,10 @@ static lull_status_t fill(lull_comm_t *comm, lull_role_t role,
         return status;
     comm->role = role;
     comm->compressed = strcmp(comm->policy.spec[role], "none") != 0;
-    return lull__registry_hook();
+    status = lull__codings_fill(comm);
+    if (status == LULL_OK)
+        status = lull__engine_create(comm);
+    return status == LULL_OK ? lull__registry_hook() : status;
 }
 
 lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
@@ -54,18 +57,25 @@ lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
     MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
 
     lull_comm_t *new = calloc(1, sizeof *new);
+    if (new != NULL) {
+        new->native = native;
+        MPI_Comm_rank(native, &new->rank);
+        MPI_Comm_size(native, &new->size);
+    }
     status = fill(new, role, policy, out);
     status = lull__agree(native, status, role, new ? &new->policy : NULL);
+    if (status == LULL_OK)
+        status = lull__engine_connect(new);
     if (status != LULL_OK)
         goto free_native;
-    new->native = native;
-    MPI_Comm_rank(native, &new->rank);
-    MPI_Comm_size(native, &new->size);
     lull__registry_add(new);
     *out = new;
     return LULL_OK;
 
 free_native:
+    if (new != NULL &&new->engine != NULL)
+        lull__engine_free_comms(new);
+    lull__engine_destroy(new);
     free(new);
     MPI_Comm_free(&native);
     return status;
@@ -80,8 +90,11 @@ void lull_comm_destroy(lull_comm_t *comm) {
     lull__registry_remove(comm);
     int down = 0;
     MPI_Finalized(&down);
-    if (!comm->dead && !down)
+    if (!comm->dead && !down) {
+        lull__engine_free_comms(comm);
         MPI_Comm_free(&comm->native);
+    }
+    lull__engine_destroy(comm);
     free(comm);
 }
 

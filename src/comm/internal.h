@@ -2,6 +2,7 @@
 #ifndef LULL__COMM_INTERNAL_H
 #define LULL__COMM_INTERNAL_H
 
+#include <lull/codec.h>
 #include <lull/comm.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,28 @@ typedef struct lull__counters {
     uint64_t bypasses[LULL_BYPASS_COUNT];
 } lull__counters_t;
 
+/* What a call's messages are coded with. */
+typedef struct lull__coding {
+    bool carries; /* the codec knows the dtype */
+    bool lossy;
+    lull_codec_t codec;
+} lull__coding_t;
+
+#define LULL__DTYPES 32 /* more than the largest value of a dtype */
+
+/* A chain of at most two neighbours: bcast, send, recv. */
+typedef struct lull__line {
+    int source, sink; /* MPI_PROC_NULL: none */
+    unsigned slot_count;
+    unsigned char *slots[2];
+    MPI_Request requests[2];
+    size_t bytes[2];
+    int states[2]; /* line.c */
+    uint32_t posted, in_index, in_total, out_index, out_total;
+} lull__line_t;
+
+struct lull__engine;
+
 struct lull_comm {
     MPI_Comm native; /* private duplicate, for MPI's own calls */
     int rank, size;
@@ -46,6 +69,8 @@ struct lull_comm {
     lull__policy_t policy;
     bool compressed; /* the policy of this role is not none */
     bool dead;       /* MPI is finalised: the duplicates are gone */
+    lull__coding_t codings[LULL__DTYPES]; /* of the policy */
+    struct lull__engine *engine;          /* NULL: one rank */
     lull__counters_t counters;
     lull_comm_t *next; /* in the registry */
 };
@@ -59,6 +84,14 @@ struct lull_request {
     int error;            /* the last of a subrequest */
     void *scratch;        /* freed at the end */
     lull_status_t (*finish)(lull_request_t *request); /* may be NULL */
+    /* Of operations of the engine: */
+    lull__coding_t coding;
+    uint64_t seq;
+    bool is_op, begun;
+    int culprit; /* where a failure happened first */
+    lull__line_t line;
+    lull_request_t *next_op;
+
     bool done;
     lull_status_t status;
     char sentence[LULL__SENTENCE_MAX]; /* of a status that is an error */
@@ -76,6 +109,10 @@ bool lull__request_is(const lull_request_t *request);
 void lull__request_free(lull_request_t *request);
 /* The first active request of a communicator that is not done, or NULL. */
 lull_request_t *lull__request_of(const lull_comm_t *comm);
+
+/* coding.c: the codec of the policy for each dtype. */
+lull_status_t lull__codings_fill(lull_comm_t *comm);
+lull__coding_t lull__coding_raw(lull_dtype_t dtype);
 
 /* agree.c: collective. `local` is what this rank found about its arguments,
  * with its sentence; all ranks return the same judgement. */
@@ -95,10 +132,8 @@ MPI_Datatype lull__native_type(lull_dtype_t dtype); /* MPI_DATATYPE_NULL */
 lull_status_t lull__fail_mpi(int error, const char *what,
                              const lull_comm_t *comm);
 
-/* half.c: reductions of 16-bit floats, which MPI does not have. */
-lull_status_t lull__half_start(lull_request_t *request);
-
 /* average.c: averages that do not overflow where the average is finite. */
+double lull__average_power(int ranks); /* what values are divided by */
 void lull__average_before(const void *in, void *out, size_t count,
                           lull_dtype_t dtype, int ranks);
 void lull__average_after(void *data, size_t count, lull_dtype_t dtype,
@@ -107,9 +142,18 @@ void lull__average_after(void *data, size_t count, lull_dtype_t dtype,
 /* wait.c */
 lull_status_t lull__complete(lull_request_t *request); /* blocks */
 
+/* Time in a call, to the communicator's total and, but for what the engine
+ * worked meanwhile, to its waiting. */
+typedef struct lull__span {
+    lull_comm_t *comm;
+    double since, worked;
+} lull__span_t;
+lull__span_t lull__span_begin(lull_comm_t *comm);
+void lull__span_end(lull__span_t span);
+
 /* stats.c */
 double lull__now(void);
-void lull__count(const lull__call_t *call);
+void lull__count(const lull__call_t *call, bool on_wire, int bypass);
 
 static inline size_t lull__size_of(lull_dtype_t dtype) {
     return lull_dtype_bits(dtype) / 8;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "engine.h"
 
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static lull_comm_t *comms;
@@ -46,8 +46,10 @@ bool lull__registry_has(const lull_comm_t *comm) {
 static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra) {
     (void)self, (void)keyval, (void)value, (void)extra;
     for (lull_comm_t *at = comms; at != NULL; at = at->next) {
-        if (!at->dead)
-            MPI_Comm_free(&at->native);
+        if (at->dead)
+            continue;
+        lull__engine_free_comms(at);
+        MPI_Comm_free(&at->native);
         at->dead = true;
     }
     return MPI_SUCCESS;
@@ -86,6 +88,7 @@ lull_status_t lull__request_new(const lull__call_t *call,
     request->error = MPI_SUCCESS;
     request->scratch = NULL;
     request->finish = NULL;
+    request->is_op = false;
     request->done = false;
     request->status = LULL_OK;
     pthread_mutex_lock(&registry);

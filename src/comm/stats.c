@@ -1,9 +1,10 @@
 /* Counters of a communicator, as numbers and as JSON. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "internal.h"
+#include "engine.h"
 
 double lull__now(void) {
     struct timespec t;
@@ -33,14 +34,15 @@ static uint64_t bytes_of(const lull__call_t *call) {
     return 0;
 }
 
-void lull__count(const lull__call_t *call) {
+void lull__count(const lull__call_t *call, bool on_wire, int bypass) {
     lull__counters_t *c = &call->comm->counters;
     uint64_t bytes = bytes_of(call);
     c->calls++;
     c->bytes += bytes;
-    c->wire_bytes += bytes;
-    c->bypasses[call->comm->size == 1 ? LULL_BYPASS_SINGLE
-                                      : LULL_BYPASS_POLICY]++;
+    if (on_wire)
+        c->wire_bytes += bytes;
+    if (bypass >= 0)
+        c->bypasses[bypass]++;
 }
 
 /* The struct of the caller may be older and shorter than ours. */
@@ -58,6 +60,8 @@ lull_status_t lull_comm_stats(const lull_comm_t *comm, lull_comm_stats_t *out) {
                              .encode_s = c->encode_s,
                              .wait_s = c->wait_s,
                              .decode_s = c->decode_s};
+    if (comm->engine != NULL && comm->engine->value2 > 0)
+        all.rel_l2 = sqrt(comm->engine->error2 / comm->engine->value2);
     memcpy(all.bypasses, c->bypasses, sizeof all.bypasses);
     memcpy(out, &all, out->size);
     return LULL_OK;

@@ -1,7 +1,8 @@
 /* Requests: waited for, tested, moved on. */
+#include <sched.h>
 #include <string.h>
 
-#include "internal.h"
+#include "engine.h"
 
 static lull_status_t keep(lull_request_t *request, lull_status_t status) {
     request->done = true;
@@ -53,9 +54,32 @@ static void advance(lull_request_t *request, bool block) {
     keep(request, settle(request));
 }
 
+/* A round over all operations of the process. */
+static bool round_of_work(lull_request_t *request, bool *done) {
+    lull__engine_lock();
+    bool worked = lull__engine_step();
+    if (request != NULL)
+        *done = request->done;
+    lull__engine_unlock();
+    return worked;
+}
+
 lull_status_t lull__complete(lull_request_t *request) {
-    if (!request->done)
-        advance(request, true);
+    bool done = false;
+    while (!done) {
+        if (!request->is_op && lull__engine_active == 0) {
+            if (!request->done)
+                advance(request, true);
+            break;
+        }
+        bool worked = round_of_work(request, &done);
+        if (!request->is_op && !done) {
+            advance(request, false);
+            done = request->done;
+        }
+        if (!done && !worked)
+            sched_yield();
+    }
     return request->status;
 }
 
@@ -82,23 +106,35 @@ static lull_status_t retire(lull_request_t **request) {
     return status;
 }
 
-/* The time in here belongs to the communicator, if it is still there. */
-static void account(lull_comm_t *comm, double since) {
-    if (!lull__registry_has(comm))
+/* What the engine has added to the total already. */
+static double worked_in(const lull_comm_t *comm) {
+    return comm->counters.encode_s + comm->counters.decode_s;
+}
+
+lull__span_t lull__span_begin(lull_comm_t *comm) {
+    bool live = lull__registry_has(comm);
+    return (lull__span_t){live ? comm : NULL, lull__now(),
+                          live ? worked_in(comm) : 0};
+}
+
+void lull__span_end(lull__span_t span) {
+    if (span.comm == NULL)
         return;
-    double spent = lull__now() - since;
-    comm->counters.total_s += spent;
-    comm->counters.wait_s += spent;
+    double worked = worked_in(span.comm) - span.worked;
+    double waited = lull__now() - span.since - worked;
+    if (waited < 0)
+        waited = 0;
+    span.comm->counters.total_s += waited;
+    span.comm->counters.wait_s += waited;
 }
 
 lull_status_t lull_wait(lull_request_t **request) {
     lull_status_t status = check(request, "lull_wait");
     if (status != LULL_OK || *request == NULL)
         return status;
-    double since = lull__now();
-    lull_comm_t *comm = (*request)->call.comm;
+    lull__span_t span = lull__span_begin((*request)->call.comm);
     lull__complete(*request);
-    account(comm, since);
+    lull__span_end(span);
     return retire(request);
 }
 
@@ -130,26 +166,38 @@ lull_status_t lull_test(lull_request_t **request, int *done) {
     *done = 1;
     if (*request == NULL)
         return LULL_OK;
-    double since = lull__now();
-    lull_comm_t *comm = (*request)->call.comm;
-    if (!(*request)->done)
+    lull__span_t span = lull__span_begin((*request)->call.comm);
+    bool complete = (*request)->done;
+    if ((*request)->is_op)
+        round_of_work(*request, &complete);
+    else if (!complete)
         advance(*request, false);
-    account(comm, since);
+    lull__span_end(span);
     *done = (*request)->done;
     return *done ? retire(request) : LULL_OK;
 }
 
 /* A probe that asks nothing of anyone moves all of MPI's own on. */
+static lull_status_t probe(void) {
+    int flag;
+    int error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag,
+                           MPI_STATUS_IGNORE);
+    return error == MPI_SUCCESS ? LULL_OK
+                                : lull__fail_mpi(error, "MPI_Iprobe", NULL);
+}
+
 lull_status_t lull_comm_progress(void) {
-    int flag, up = 0, down = 0;
+    int up = 0, down = 0;
     MPI_Initialized(&up);
     if (up)
         MPI_Finalized(&down);
     if (!up || down)
         return lull__fail(LULL_ERR_STATE, "lull_comm_progress: MPI is %s",
                           up ? "finalised" : "not initialised");
-    int error = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag,
-                           MPI_STATUS_IGNORE);
-    return error == MPI_SUCCESS ? LULL_OK
-                                : lull__fail_mpi(error, "MPI_Iprobe", NULL);
+    double end = lull__now() + 1e-3;
+    bool done;
+    while (lull__engine_active != 0 && round_of_work(NULL, &done) &&
+           lull__now() < end)
+        continue;
+    return probe();
 }

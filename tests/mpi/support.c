@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "comm/half.h"
+#include "comm/internal.h"
 
 int test_rank, test_size;
 
@@ -68,10 +69,16 @@ static double value(size_t i, lull_dtype_t dtype, int rank, uint64_t seed,
     uint64_t bits = test_random(&state);
     if (dtype == LULL_U8)
         return (double)(bits % 16);
-    if (exact || !(dtype == LULL_F32 || dtype == LULL_F64))
+    if (exact || !lull__is_float(dtype))
         return (double)(int64_t)(bits % 33) - 16;
     double unit = (double)(int64_t)(bits >> 12) * 0x1p-51 - 1;
     return unit * unit * unit; /* heavy in the small */
+}
+
+void test_fill_at(void *out, size_t at, size_t count, lull_dtype_t dtype,
+                  int rank, uint64_t seed) {
+    for (size_t i = 0; i < count; i++)
+        put(out, i, dtype, value(at + i, dtype, rank, seed, false));
 }
 
 void test_fill(void *out, size_t count, lull_dtype_t dtype, int rank,

@@ -52,6 +52,9 @@ void test_fail(const char *file, int line, const char *format, ...)
  * integers where `exact`, so that sums do not depend on their order. */
 void test_fill(void *out, size_t count, lull_dtype_t dtype, int rank,
                uint64_t seed, bool exact);
+/* Elements [at, at + count) of those that are not exact. */
+void test_fill_at(void *out, size_t at, size_t count, lull_dtype_t dtype,
+                  int rank, uint64_t seed);
 /* The reduction of all ranks' test_fill(exact) values, serially. */
 void test_model(void *out, size_t count, lull_dtype_t dtype, lull_op_t op,
                 int ranks, uint64_t seed);

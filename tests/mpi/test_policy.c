@@ -33,6 +33,28 @@ int main(int argc, char **argv) {
              "dp=none;tp=none;pp=none;param=none;min=100;hier=0");
     accepted("min=0", "dp=none;tp=none;pp=none;param=none;min=0;hier=0");
 
+    accepted("mpc", "dp=mpc;tp=mpc;pp=mpc;param=mpc;min=16384;hier=0");
+    accepted("zfp:8", "dp=zfp:8;tp=zfp:8;pp=zfp:8;param=raw;min=16384;hier=0");
+    accepted("raw", "dp=raw;tp=raw;pp=raw;param=raw;min=16384;hier=0");
+    accepted("bf16", "dp=bf16;tp=bf16;pp=bf16;param=raw;min=16384;hier=0");
+    accepted("mzhybrid", "dp=zfp:8;tp=mpc;pp=mpc;param=mpc;min=16384;hier=0");
+    accepted("mzhybrid:6", "dp=zfp:6;tp=mpc;pp=mpc;param=mpc;min=16384;hier=0");
+    accepted("zhybrid",
+             "dp=zfp:8;tp=zfp:16;pp=zfp:16;param=raw;min=16384;hier=0");
+    accepted("zhybrid:12",
+             "dp=zfp:8;tp=zfp:12;pp=zfp:12;param=raw;min=16384;hier=0");
+    accepted("zhybrid:12,6.5",
+             "dp=zfp:6.5;tp=zfp:12;pp=zfp:12;param=raw;min=16384;hier=0");
+    accepted("dp=zfp:8;tp=mpc;pp=mxint8",
+             "dp=zfp:8;tp=mpc;pp=mxint8;param=none;min=16384;hier=0");
+    accepted("zfp:8;param=mpc;min=5",
+             "dp=zfp:8;tp=zfp:8;pp=zfp:8;param=mpc;min=5;hier=0");
+    accepted("zfp:64", "dp=zfp:64;tp=zfp:64;pp=zfp:64;param=raw;min=16384;"
+                       "hier=0");
+
+    refused("zhybrid:16,", LULL_ERR_INVALID, 12);
+    refused("zfp:1", LULL_ERR_INVALID, 5);
+    refused("zfp:65", LULL_ERR_INVALID, 5);
     refused("", LULL_ERR_INVALID, 1);
     refused("zpf:8", LULL_ERR_INVALID, 1);
     refused("none;", LULL_ERR_INVALID, 6);
