@@ -1,12 +1,15 @@
 /* Whole tensors in and out of a run. */
 #include "dump.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <lull/safetensors.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agree.h"
-#include "safetensors.h"
 
 static uint64_t elements(const tensor_info_t *info) {
     uint64_t count = 1;
@@ -24,25 +27,56 @@ static uint64_t largest(const tensor_info_t *infos, size_t count) {
     return most;
 }
 
+/* A dump is written beside its name and takes it, over an older dump, when it
+ * is whole. */
+typedef struct dump {
+    lull_safetensors_writer_t *writer;
+    const char *path;
+    char beside[PATH_MAX];
+} dump_t;
+
+static lull_status_t dump_open(dump_t *dump, const char *path,
+                               const lull_safetensors_tensor_t *tensors,
+                               size_t count) {
+    dump->path = path;
+    snprintf(dump->beside, sizeof dump->beside, "%s.whole-%ld", path,
+             (long)getpid());
+    return train_wrap(lull_safetensors_create(dump->beside, tensors, count,
+                                              NULL, 0, &dump->writer),
+                      path);
+}
+
+static lull_status_t dump_finish(dump_t *dump) {
+    lull_status_t status = lull_safetensors_close(dump->writer);
+    if (status != LULL_OK)
+        return train_wrap(status, dump->path);
+    if (rename(dump->beside, dump->path) == 0)
+        return LULL_OK;
+    int why = errno;
+    unlink(dump->beside);
+    return train_fail(LULL_ERR_IO, "%s: cannot be written: %s", dump->path,
+                      strerror(why));
+}
+
 static lull_status_t open_dump(const tensor_info_t *infos, size_t count,
-                               const char *path, tensor_writer_t **out) {
-    tensor_head_t *heads = calloc(count, sizeof *heads);
-    if (heads == NULL)
+                               const char *path, dump_t *dump) {
+    lull_safetensors_tensor_t *tensors = calloc(count, sizeof *tensors);
+    if (tensors == NULL)
         return train_fail(LULL_ERR_NO_MEMORY, "%s: out of memory", path);
     for (size_t i = 0; i < count; ++i) {
-        snprintf(heads[i].name, sizeof heads[i].name, "%s", infos[i].name);
-        heads[i].dtype = LULL_F32;
-        heads[i].ndim = infos[i].ndim;
-        memcpy(heads[i].shape, infos[i].shape, sizeof heads[i].shape);
+        tensors[i].name = infos[i].name;
+        tensors[i].dtype = LULL_F32;
+        tensors[i].ndim = infos[i].ndim;
+        memcpy(tensors[i].shape, infos[i].shape, sizeof infos[i].shape);
     }
-    lull_status_t status = tensor_writer_open(path, heads, count, out);
-    free(heads);
+    lull_status_t status = dump_open(dump, path, tensors, count);
+    free(tensors);
     return status;
 }
 
 /* All ranks gather; the one with a writer writes. */
 static lull_status_t gather_all(const model_t *model, shard_kind_t kind,
-                                float *whole, tensor_writer_t *writer) {
+                                float *whole, dump_t *dump) {
     size_t count;
     const tensor_info_t *infos = model_tensors(model, &count);
     lull_status_t written = LULL_OK;
@@ -51,12 +85,14 @@ static lull_status_t gather_all(const model_t *model, shard_kind_t kind,
         if (status != LULL_OK)
             return status;
         /* A failed write must not stop the gathering that all ranks do. */
-        if (writer != NULL && written == LULL_OK)
-            written = tensor_writer_add(writer, whole,
-                                        elements(&infos[i]) * sizeof *whole);
+        if (dump->writer != NULL && written == LULL_OK)
+            written = train_wrap(
+                lull_safetensors_write(dump->writer, whole,
+                                       elements(&infos[i]) * sizeof *whole),
+                dump->path);
     }
-    if (writer != NULL && written == LULL_OK)
-        written = tensor_writer_finish(writer);
+    if (dump->writer != NULL && written == LULL_OK)
+        written = dump_finish(dump);
     return written;
 }
 
@@ -64,66 +100,97 @@ lull_status_t dump_tensors(const model_t *model, const groups_t *groups,
                            shard_kind_t kind, const char *path) {
     size_t count;
     const tensor_info_t *infos = model_tensors(model, &count);
-    tensor_writer_t *writer = NULL;
+    dump_t dump = {0};
     lull_status_t status = LULL_OK;
     float *whole = malloc(largest(infos, count) * sizeof *whole);
     if (whole == NULL)
         status = train_fail(LULL_ERR_NO_MEMORY, "%s: out of memory", path);
     else if (groups->rank == 0)
-        status = open_dump(infos, count, path, &writer);
+        status = open_dump(infos, count, path, &dump);
     bool sayer;
     if (agree_quiet(groups->other, status, &sayer))
-        status = gather_all(model, kind, whole, writer);
+        status = gather_all(model, kind, whole, &dump);
     else if (status == LULL_OK)
         status = train_fail(LULL_ERR_PEER, "%s: another rank failed", path);
-    tensor_writer_close(writer);
+    lull_safetensors_writer_destroy(dump.writer);
     free(whole);
     return status;
 }
 
-/* Every name in the file must be one of the model's: a file of a model with
- * more layers is another model's. */
-static lull_status_t check_names(const model_t *model,
-                                 const tensor_reader_t *reader,
-                                 const char *path) {
+/* The file has the model's tensors, all of them and no other: one of a model
+ * with more layers is another model's. */
+static lull_status_t check_file(const model_t *model,
+                                const lull_safetensors_t *file,
+                                const char *path) {
     size_t count;
     const tensor_info_t *infos = model_tensors(model, &count);
-    for (size_t i = 0; i < tensor_reader_count(reader); ++i) {
-        const char *name = tensor_reader_name(reader, i);
+    lull_safetensors_tensor_t row;
+    for (size_t i = 0; i < count; ++i) {
+        if (lull_safetensors_find(file, infos[i].name, &row) != LULL_OK)
+            return train_fail(LULL_ERR_MISMATCH, "--init %s: has no tensor %s",
+                              path, infos[i].name);
+        bool same = row.dtype == LULL_F32 && row.ndim == infos[i].ndim;
+        for (uint32_t k = 0; same && k < row.ndim; ++k)
+            same = row.shape[k] == infos[i].shape[k];
+        if (!same)
+            return train_fail(
+                LULL_ERR_MISMATCH,
+                "--init %s: %s is %s [%llu, %llu], this model's F32 "
+                "[%llu, %llu]",
+                path, row.name, lull_dtype_name(row.dtype),
+                (unsigned long long)row.shape[0],
+                (unsigned long long)(row.ndim > 1 ? row.shape[1] : 1),
+                (unsigned long long)infos[i].shape[0],
+                (unsigned long long)(infos[i].ndim > 1 ? infos[i].shape[1]
+                                                       : 1));
+    }
+    for (size_t i = 0; lull_safetensors_at(file, i, &row); ++i) {
         size_t at = 0;
-        while (at < count && strcmp(infos[at].name, name) != 0)
+        while (at < count && strcmp(infos[at].name, row.name) != 0)
             ++at;
         if (at == count)
             return train_fail(LULL_ERR_MISMATCH,
                               "--init %s: %s is no tensor of this model", path,
-                              name);
+                              row.name);
     }
     return LULL_OK;
 }
 
+/* Row by row: a box of a row-major matrix. */
+static lull_status_t read_box(const lull_safetensors_t *file,
+                              const shard_t *shard) {
+    bool flat = shard->ndim == 1;
+    uint64_t rows = flat ? 1 : shard->shape[0];
+    uint64_t columns = flat ? shard->shape[0] : shard->shape[1];
+    uint64_t stride = flat ? 0 : shard->global_shape[1];
+    uint64_t at =
+        flat ? shard->offset[0] : shard->offset[0] * stride + shard->offset[1];
+    lull_status_t status = LULL_OK;
+    for (uint64_t i = 0; i < rows && status == LULL_OK; ++i)
+        status = lull_safetensors_read(
+            file, shard->name, (at + i * stride) * sizeof(float),
+            columns * sizeof(float), shard->data + i * columns);
+    return status;
+}
+
 lull_status_t init_weights_from(const model_t *model, const char *path) {
-    tensor_reader_t *reader;
-    lull_status_t status = tensor_reader_open(path, &reader);
+    lull_safetensors_t *file;
+    char what[512];
+    snprintf(what, sizeof what, "--init %s", path);
+    lull_status_t status = lull_safetensors_open(path, &file);
     if (status != LULL_OK)
-        return status;
-    status = check_names(model, reader, path);
+        return train_wrap(status, what);
+    status = check_file(model, file, path);
     size_t count;
     const shard_t *shards = model_shards(model, SHARDS_WEIGHTS, &count);
-    for (size_t i = 0; i < count && status == LULL_OK; ++i) {
-        tensor_box_t box = {.name = shards[i].name, .ndim = shards[i].ndim};
-        memcpy(box.global_shape, shards[i].global_shape,
-               sizeof box.global_shape);
-        memcpy(box.offset, shards[i].offset, sizeof box.offset);
-        memcpy(box.shape, shards[i].shape, sizeof box.shape);
-        status = tensor_reader_box(reader, &box, shards[i].data);
-    }
-    tensor_reader_close(reader);
+    for (size_t i = 0; i < count && status == LULL_OK; ++i)
+        status = train_wrap(read_box(file, &shards[i]), what);
+    lull_safetensors_destroy(file);
     return status;
 }
 
 static lull_status_t write_batches(const config_t *config, const data_t *data,
-                                   int64_t first, tensor_writer_t *writer,
-                                   size_t count) {
+                                   int64_t first, dump_t *dump, size_t count) {
     size_t bytes = (size_t)config->seq + 1;
     uint8_t *window = malloc(bytes);
     lull_status_t status = LULL_OK;
@@ -133,33 +200,48 @@ static lull_status_t write_batches(const config_t *config, const data_t *data,
         for (int k = 0; k < config->global_batch && status == LULL_OK; ++k) {
             status = data_train_window(data, first + (int64_t)i, k, window);
             if (status == LULL_OK)
-                status = tensor_writer_add(writer, window, bytes);
+                status = train_wrap(
+                    lull_safetensors_write(dump->writer, window, bytes),
+                    dump->path);
         }
     }
     free(window);
-    return status == LULL_OK ? tensor_writer_finish(writer) : status;
+    return status == LULL_OK ? dump_finish(dump) : status;
+}
+
+/* Names of the batches, each in 32 bytes of `names`. */
+static void name_batches(const config_t *config, int64_t first, size_t count,
+                         lull_safetensors_tensor_t *tensors, char *names) {
+    enum { NAME = 32 };
+    for (size_t i = 0; i < count; ++i) {
+        snprintf(names + NAME * i, NAME, "batch.%06lld",
+                 (long long)(first + 1 + (int64_t)i));
+        tensors[i].name = names + NAME * i;
+        tensors[i].dtype = LULL_U8;
+        tensors[i].ndim = 2;
+        tensors[i].shape[0] = (uint64_t)config->global_batch;
+        tensors[i].shape[1] = (uint64_t)config->seq + 1;
+    }
 }
 
 lull_status_t dump_batches(const config_t *config, const data_t *data,
                            int64_t first, int64_t last) {
     size_t count = last > first ? (size_t)(last - first) : 0;
-    tensor_head_t *heads = calloc(count + 1, sizeof *heads);
-    if (heads == NULL)
-        return train_fail(LULL_ERR_NO_MEMORY, "--dump-batches: out of memory");
-    for (size_t i = 0; i < count; ++i) {
-        snprintf(heads[i].name, sizeof heads[i].name, "batch.%06lld",
-                 (long long)(first + 1 + (int64_t)i));
-        heads[i].dtype = LULL_U8;
-        heads[i].ndim = 2;
-        heads[i].shape[0] = (uint64_t)config->global_batch;
-        heads[i].shape[1] = (uint64_t)config->seq + 1;
+    lull_safetensors_tensor_t *tensors = calloc(count + 1, sizeof *tensors);
+    char *names = calloc(count + 1, 32);
+    dump_t dump = {0};
+    lull_status_t status = LULL_OK;
+    if (tensors == NULL || names == NULL) {
+        status = train_fail(LULL_ERR_NO_MEMORY, "--dump-batches: no memory");
+        goto free_names;
     }
-    tensor_writer_t *writer = NULL;
-    lull_status_t status =
-        tensor_writer_open(config->dump_batches, heads, count, &writer);
+    name_batches(config, first, count, tensors, names);
+    status = dump_open(&dump, config->dump_batches, tensors, count);
     if (status == LULL_OK)
-        status = write_batches(config, data, first, writer, count);
-    tensor_writer_close(writer);
-    free(heads);
+        status = write_batches(config, data, first, &dump, count);
+    lull_safetensors_writer_destroy(dump.writer);
+free_names:
+    free(names);
+    free(tensors);
     return status;
 }

@@ -10,8 +10,8 @@
 lull_status_t dump_tensors(const model_t *model, const groups_t *groups,
                            shard_kind_t kind, const char *path);
 
-/* Collective. Fills the weights from a file that dump_tensors wrote, or that
- * transformers wrote for a model of this shape in F32. */
+/* Collective. Fills the weights from a file that dump_tensors wrote, or from a
+ * file or folder that transformers wrote for a model of this shape in F32. */
 lull_status_t init_weights_from(const model_t *model, const char *path);
 
 /* One rank. Writes the batches of steps first + 1 to last, counted from 1:

@@ -244,12 +244,12 @@ int main(int argc, char **argv) {
     if (options_answer(argc, argv))
         return EXIT_SUCCESS;
     int provided;
+    signals_hold();
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) !=
         MPI_SUCCESS) {
         train_say("lull-train: MPI cannot be initialised");
         return EXIT_FAILURE;
     }
-    signals_catch();
     int code = EXIT_FAILURE;
     lull_status_t status =
         lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_OTHER, NULL, &run.other);

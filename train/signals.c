@@ -1,27 +1,29 @@
-/* Signals become a flag that the loop looks at once a step. */
+/* Signals wait until the loop looks, once a step. */
 #include "signals.h"
 
 #include <signal.h>
 #include <stddef.h>
-#include <string.h>
+#include <time.h>
 
-static volatile sig_atomic_t caught;
-
-static void remember(int number) {
-    if (caught == 0)
-        caught = number;
+static void our_signals(sigset_t *out) {
+    sigemptyset(out);
+    sigaddset(out, SIGTERM);
+    sigaddset(out, SIGUSR1);
 }
 
-void signals_catch(void) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = remember;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
+void signals_hold(void) {
+    sigset_t ours;
+    our_signals(&ours);
+    sigprocmask(SIG_BLOCK, &ours, NULL);
 }
 
 int signals_caught(void) {
+    static int caught;
+    static const struct timespec at_once = {0, 0};
+    sigset_t ours;
+    our_signals(&ours);
+    int number = sigtimedwait(&ours, NULL, &at_once);
+    if (caught == 0 && number > 0)
+        caught = number;
     return caught;
 }
