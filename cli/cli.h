@@ -95,8 +95,9 @@ void cli_progress_end(progress_t *progress);
 /* ---- Checkpoints ---- */
 
 /* What "DIR", "DIR/step-00000100" or "DIR/100" names; `step` (LULL_LATEST:
- * not given) as from --step. Says and counts what was skipped. *dir is
- * malloc'ed. Returns an exit status, having said why. */
+ * not given) as from --step. Says what was skipped, and counts it in
+ * cli_skipped. *dir is malloc'ed. Returns an exit status, having said why. */
+extern unsigned cli_skipped;
 int cli_resolve(const char *path, uint64_t step, char **dir,
                 lull_ckpt_id_t *id);
 /* ... and opens it. */

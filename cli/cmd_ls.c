@@ -23,8 +23,10 @@ static void print_json(const lull_ckpt_entry_t *e, bool first) {
 
 static void print_row(const lull_ckpt_entry_t *e) {
     if (e->state != LULL_OK) {
-        printf("%5" PRIu64 " %10" PRIu64 "  damaged: %s\n", e->id.seq,
-               e->id.step, e->why);
+        char seq[24] = "?";
+        if (e->id.seq != 0)
+            snprintf(seq, sizeof seq, "%" PRIu64, e->id.seq);
+        printf("%5s %10" PRIu64 "  damaged: %s\n", seq, e->id.step, e->why);
         return;
     }
     printf("%5" PRIu64 " %10" PRIu64 " %6" PRIu64 " %6u %6u %10s  %s\n",

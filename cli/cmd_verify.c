@@ -74,7 +74,7 @@ static int verify_one(const char *path) {
     char *dir;
     int code = cli_resolve(path, step, &dir, &id);
     if (code != CLI_OK)
-        return code;
+        return cli_skipped > 0 ? CLI_CORRUPT : code;
     lull_status_t status = lull_ckpt_info_open(dir, id, &info);
     if (status != LULL_OK) {
         code = cli_fail(status);
@@ -84,7 +84,8 @@ static int verify_one(const char *path) {
         code = worse(CLI_OK, verify(dir, &entry));
     }
     free(dir);
-    return code;
+    /* A newest one that was passed over is damage, whatever this one is. */
+    return cli_skipped > 0 ? CLI_CORRUPT : code;
 }
 
 static int run(int count, char **args) {

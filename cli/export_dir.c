@@ -26,7 +26,7 @@ int export_open(export_dir_t *dir, const char *path) {
         return CLI_FAILED;
     }
     if (mkdir(dir->temp, 0777) != 0)
-        return fail(dir->temp, "creating failed");
+        return fail(dir->path, "creating failed");
     dir->made = true;
     return CLI_OK;
 }

@@ -40,8 +40,11 @@ static bool split(char *path, uint64_t *step) {
     return true;
 }
 
+unsigned cli_skipped;
+
 static void say_skipped(void *ctx, lull_ckpt_id_t id, const char *why) {
     (void)ctx;
+    cli_skipped++;
     cli_say("skipped step %" PRIu64 ": %s", id.step, why);
 }
 

@@ -13,7 +13,7 @@ mkdir "$work/dir"
 cd "$work/dir" || exit 1
 export TESTS=$(dirname "$(dirname "$case")")
 unset LULL_ISA LULL_IO
-LC_ALL=C PATH=$bin:$PATH bash "$case" >"$work/out" 2>"$work/err" </dev/null
+BASH_ENV=$TESTS/cli/lib.bash LC_ALL=C PATH=$bin:$PATH bash "$case" >"$work/out" 2>"$work/err" </dev/null
 status=$?
 [ $status = 77 ] && { cat "$work/out"; exit 77; }
 {

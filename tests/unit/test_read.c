@@ -654,7 +654,7 @@ static void frames_that_lie(void **state) {
 typedef struct world {
     uint64_t seed;
     struct {
-        char name[16];
+        char name[24];
         lull_dtype_t dtype;
         uint32_t ndim;
         uint64_t shape[LULL_MAX_DIMS];
@@ -741,7 +741,7 @@ static void invent(world_t *world, uint32_t ranks, bool large) {
     world->count = 1 + below(world, MOST_TENSORS);
     world->shard_count = 0;
     for (size_t t = 0; t < world->count; t++) {
-        snprintf(world->tensors[t].name, 16, "t%zu", t);
+        snprintf(world->tensors[t].name, 24, "t%zu", t);
         world->tensors[t].dtype = dtypes[below(world, 6)];
         world->tensors[t].ndim = (uint32_t)below(world, 5);
         memset(world->tensors[t].shape, 0, sizeof world->tensors[t].shape);

@@ -1,0 +1,12 @@
+run lull --version
+lull info >text || echo failed
+head -1 text
+grep -c '^  zfp:RATE' text
+LULL_ISA=portable lull info | grep -E 'run on|isa '
+lull info --json | jq -e '.version and (.codecs | length > 3) and
+    (.settings[0].source == "default") and .devices[0].name == "host"'
+LULL_ISA=mmx lull info | grep 'isa '
+# Full disks are told.
+lull info >/dev/full
+echo "[exit $?]"
+lull --man | head -3 | sed 's/"lull [0-9.]*"/VERSION/'
