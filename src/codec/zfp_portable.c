@@ -1,458 +1,419 @@
-/* ZFP kernels in portable C, the reference of the other variants: a table
- * look-up for each bit plane instead of a loop over bits. */
+/* ZFP kernels of floats in portable C, the reference of the other variants.
+ * Four blocks at a time go through the transforms in vectors of the
+ * compiler's; planes are coded block by block, by a table look-up each until
+ * three coefficients are significant; the rest needs no coding. */
 #include <string.h>
 
-#include "zfp_impl.h"
+#include "zfp_portable.h"
 
 #define BLOCKS (LULL__ZFP_GROUP / 4)
-#define MASK32 0xaaaaaaaau
-#define MASK64 0xaaaaaaaaaaaaaaaau
+#define MASK 0xaaaaaaaau
 
-/* ---- Bits -------------------------------------------------------------- */
+typedef float v4f __attribute__((vector_size(16)));
+typedef int32_t v4i __attribute__((vector_size(16)));
+typedef uint32_t v4u __attribute__((vector_size(16)));
 
-/* Bits in order, low bit first. */
-typedef struct bits {
-    uint8_t *at;
-    uint64_t held;
-    unsigned count; /* of held; under 8 between calls */
-} bits_t;
+/* A group: coefficient i of block b is u[i][b]. */
+typedef struct group {
+    v4u u[4][BLOCKS / 4];
+    v4u top[BLOCKS / 4]; /* encode: bits of the largest magnitude */
+    v4u fine[BLOCKS / 4], coarse[BLOCKS / 4]; /* decode: for rounding */
+    v4i known[BLOCKS / 4];
+    v4f scale[BLOCKS / 4];
+} group_t;
 
-/* Appends up to 56 bits; those of value above count are 0. */
-static inline void put(bits_t *to, uint64_t value, unsigned count) {
-    to->held |= value << to->count;
-    count += to->count;
-    lull__store64(to->at, to->held);
-    to->at += count >> 3;
-    to->held >>= count & ~7u;
-    to->count = count & 7;
+static inline void transpose(v4u x[4]) {
+    v4u a = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
+    v4u b = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    v4u c = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5);
+    v4u d = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    x[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 
-static inline void put_zeros(bits_t *to, unsigned count) {
-    for (; count > 56; count -= 56)
-        put(to, 0, 56);
-    put(to, 0, count);
+static inline v4u choose(v4i mask, v4u a, v4u b) {
+    return ((v4u)mask & a) | (~(v4u)mask & b);
 }
 
-/* 64 bits from bit `bit` of a stream. */
-static inline uint64_t peek(const uint8_t *src, size_t bit) {
-    uint64_t low = lull__load64(src + (bit >> 3));
-    unsigned shift = bit & 7;
-    uint64_t high = (uint64_t)src[(bit >> 3) + 8] << 1;
-    return low >> shift | high << (63 - shift);
+/* ---- Encoding ---------------------------------------------------------- */
+
+/* As cvttps2dq, and so libzfp on x86: what does not fit is the least int. */
+static inline v4i to_int(v4f v) {
+    v4i fits = (v > -0x1p31f) & (v < 0x1p31f);
+    v4i whole = __builtin_convertvector((v4f)((v4i)v & fits), v4i);
+    return (whole & fits) | (~fits & INT32_MIN);
 }
 
-/* ---- Bit planes -------------------------------------------------------- */
-
-/* Exchanges the bits of mask with those `shift` above them. */
-static inline uint64_t swap(uint64_t v, uint64_t mask, unsigned shift) {
-    uint64_t t = (v ^ v >> shift) & mask;
-    return v ^ t ^ t << shift;
+/* Four blocks of four floats to coefficients. */
+static inline void transform(group_t *g, const uint8_t *src, unsigned at) {
+    v4u x[4];
+    memcpy(x, src + 64 * at, sizeof x);
+    transpose(x);
+    v4i top = {0};
+    for (int i = 0; i < 4; i++) {
+        v4i size = (v4i)(x[i] & 0x7fffffff);
+        top = (v4i)choose(size > top, (v4u)size, (v4u)top);
+    }
+    /* 2^(30 - emax), emax = exponent field - 126; Inf where that overflows. */
+    v4i field = 283 - (top >> 23);
+    field = (v4i)choose(field > 255, (v4u)(field * 0 + 255), (v4u)field);
+    v4f scale = (v4f)(field << 23);
+    v4i q[4];
+    for (int i = 0; i < 4; i++)
+        q[i] = to_int((v4f)x[i] * scale);
+    FORWARD_LIFT(v4i, v4u, q[0], q[1], q[2], q[3]);
+    for (int i = 0; i < 4; i++)
+        g->u[i][at] = ((v4u)q[i] + MASK) ^ MASK;
+    g->top[at] = (v4u)top;
 }
 
-static inline uint64_t reverse_nibbles(uint64_t v) {
-    v = __builtin_bswap64(v);
-    return (v >> 4 & 0x0f0f0f0f0f0f0f0fu) | (v & 0x0f0f0f0f0f0f0f0fu) << 4;
+/* A block's bits: 128 in two words. */
+typedef struct code {
+    uint64_t lo, hi;
+} code_t;
+
+/* Puts bits at `at`; what goes past 128 is dropped. `narrow`: a constant, `at`
+ * is below 64 and what goes past that is not wanted. */
+static inline void put(code_t *c, uint64_t bits, unsigned at, bool narrow) {
+    if (narrow) {
+        c->lo |= bits << at;
+    } else if (at < 64) {
+        c->lo |= bits << at;
+        c->hi |= bits >> 1 >> (63 - at);
+    } else if (at < 128) {
+        c->hi |= bits << (at - 64);
+    }
 }
 
-/* Four 16-bit words, word i at bits 16 i, to 16 planes of four bits, that of
- * the words' highest bit lowest; bit i of a plane is word i's. Bit 16 i + p
- * goes to 4 (15 - p) + i: four exchanges of two bits of the index, then the
- * nibbles in reverse. */
-static inline uint64_t to_planes(uint64_t v) {
-    v = swap(v, 0x00000000ff00ff00u, 24);
-    v = swap(v, 0x0000f0f00000f0f0u, 12);
-    v = swap(v, 0x00cc00cc00cc00ccu, 6);
-    v = swap(v, 0x0a0a0a0a0a0a0a0au, 3);
-    return reverse_nibbles(v);
+static inline uint64_t halves(const uint32_t u[4], unsigned shift) {
+    return (uint64_t)(u[0] >> shift & 0xffff) |
+           (uint64_t)(u[1] >> shift & 0xffff) << 16 |
+           (uint64_t)(u[2] >> shift & 0xffff) << 32 |
+           (uint64_t)(u[3] >> shift & 0xffff) << 48;
 }
 
-static inline uint64_t from_planes(uint64_t v) {
-    v = reverse_nibbles(v);
-    v = swap(v, 0x0a0a0a0a0a0a0a0au, 3);
-    v = swap(v, 0x00cc00cc00cc00ccu, 6);
-    v = swap(v, 0x0000f0f00000f0f0u, 12);
-    return swap(v, 0x00000000ff00ff00u, 24);
+/* ---- Runs -------------------------------------------------------------- */
+
+/* Smooth data has long runs of planes in which no coefficient becomes
+ * significant. With n = 1 or 2 such a plane is n bits and a 0. Runs are taken
+ * at once after so many single planes, since noise has none. */
+#define SINGLES 3
+
+/* Bit 0 of each nibble to every second bit, and back. */
+static inline uint64_t close_up_1(uint64_t v) {
+    v &= 0x1111111111111111u;
+    v = (v | v >> 2) & 0x0505050505050505u;
+    v = (v | v >> 4) & 0x0055005500550055u;
+    v = (v | v >> 8) & 0x0000555500005555u;
+    return (v | v >> 16) & 0x55555555u;
 }
 
-/* ---- Transforms -------------------------------------------------------- */
-
-/* Shifts are arithmetic; sums wrap, as libzfp's do. */
-#define FORWARD_LIFT(type, utype, x, y, z, w)     \
-    do {                                          \
-        x = (type)((utype)x + (utype)w), x >>= 1; \
-        w = (type)((utype)w - (utype)x);          \
-        z = (type)((utype)z + (utype)y), z >>= 1; \
-        y = (type)((utype)y - (utype)z);          \
-        x = (type)((utype)x + (utype)z), x >>= 1; \
-        z = (type)((utype)z - (utype)x);          \
-        w = (type)((utype)w + (utype)y), w >>= 1; \
-        y = (type)((utype)y - (utype)w);          \
-        w = (type)((utype)w + (utype)(y >> 1));   \
-        y = (type)((utype)y - (utype)(w >> 1));   \
-    } while (0)
-
-#define INVERSE_LIFT(type, utype, x, y, z, w)                       \
-    do {                                                            \
-        y = (type)((utype)y + (utype)(w >> 1));                     \
-        w = (type)((utype)w - (utype)(y >> 1));                     \
-        y = (type)((utype)y + (utype)w), w = (type)((utype)w << 1); \
-        w = (type)((utype)w - (utype)y);                            \
-        z = (type)((utype)z + (utype)x), x = (type)((utype)x << 1); \
-        x = (type)((utype)x - (utype)z);                            \
-        y = (type)((utype)y + (utype)z), z = (type)((utype)z << 1); \
-        z = (type)((utype)z - (utype)y);                            \
-        w = (type)((utype)w + (utype)x), x = (type)((utype)x << 1); \
-        x = (type)((utype)x - (utype)w);                            \
-    } while (0)
-
-/* ---- Coding of planes -------------------------------------------------- */
-
-static inline unsigned least(unsigned a, unsigned b) {
-    return a < b ? a : b;
+static inline uint64_t spread_1(uint64_t v) {
+    v &= 0x55555555u;
+    v = (v | v << 16) & 0x0000555500005555u;
+    v = (v | v << 8) & 0x0055005500550055u;
+    v = (v | v << 4) & 0x0505050505050505u;
+    return (v | v << 2) & 0x1111111111111111u;
 }
 
-static inline uint64_t low_bits(uint64_t v, unsigned count) {
-    return count >= 64 ? v : v & (((uint64_t)1 << count) - 1);
+/* Bits 0 and 1 of each nibble to every third bit and the next, and back. */
+static inline uint64_t close_up_2(uint64_t v) {
+    v = (v & 0x0303030303030303u) | (v & 0x3030303030303030u) >> 1;
+    v = (v & 0x001f001f001f001fu) | (v & 0x1f001f001f001f00u) >> 2;
+    v = (v & 0x000007ff000007ffu) | (v & 0x07ff000007ff0000u) >> 4;
+    return (v & 0x7fffffu) | (v & 0x7fffff00000000u) >> 8;
 }
 
-/* 16 planes a word, the highest first; `count` of them exist. */
-typedef struct planes {
-    uint64_t word[4];
-    unsigned count;
-} planes_t;
-
-/* Plane k and those after it in its word. */
-static inline uint64_t from_plane(const planes_t *p, unsigned k) {
-    return p->word[k / 16] >> 4 * (k % 16);
+static inline uint64_t spread_2(uint64_t v) {
+    v = (v & 0xffffffu) | (v & 0xffffff000000u) << 8;
+    v = (v & 0x00000fff00000fffu) | (v & 0x00fff00000fff000u) << 4;
+    v = (v & 0x003f003f003f003fu) | (v & 0x0fc00fc00fc00fc0u) << 2;
+    v = (v & 0x0707070707070707u) | (v & 0x3838383838383838u) << 1;
+    return v & 0x3333333333333333u;
 }
 
-/* Empty planes before the first that is not. */
-static unsigned empty_planes(const planes_t *p) {
-    for (unsigned k = 0; k < p->count; k += 16)
-        if (p->word[k / 16] != 0)
-            return k + (unsigned)__builtin_ctzll(p->word[k / 16]) / 4;
-    return p->count;
+/* Codes those of the next `left` planes that make no coefficient
+ * significant; returns how many. */
+static inline unsigned encode_run(code_t *c, uint64_t planes, unsigned n,
+                                  unsigned left, unsigned *at) {
+    uint64_t news =
+        planes & (n == 1 ? 0xeeeeeeeeeeeeeeeeu : 0xccccccccccccccccu);
+    unsigned run = news ? (unsigned)__builtin_ctzll(news) / 4 : 16;
+    run = least(run, left);
+    uint64_t code = low_bits(planes, 4 * run);
+    put(c, n == 1 ? close_up_1(code) : close_up_2(code), *at, false);
+    *at += (n + 1) * run;
+    return run;
 }
 
-/* Codes planes in exactly `left` bits: the code's first, or zeros after it. */
-static inline void encode_planes(bits_t *to, const planes_t *p, unsigned left) {
-    unsigned n = 0, k = least(empty_planes(p), left);
-    put_zeros(to, k); /* a 0 bit for each empty plane */
-    left -= k;
-    while (left > 0 && k < p->count && n < 4) {
-        uint64_t word = from_plane(p, k), code = 0;
-        unsigned length = 0, end = least((k / 16 + 1) * 16, p->count);
-        /* At most 7 bits a plane, 56 a call of put. */
-        while (k < end && length < least(left, 50) && n < 4) {
-            unsigned entry = lull__zfp_encode[n][word & 15];
-            code |= (uint64_t)(entry & 0xff) << length;
-            length += entry >> 8 & 15;
+/* The code of a block that is not all zero; bits past maxbits may be set. */
+static inline code_t encode_block(const uint32_t coefficients[4], uint32_t top,
+                                  unsigned maxbits) {
+    bool narrow = maxbits <= 56;
+    code_t c = {.lo = 2 * (top >> 23) + 3};
+    uint32_t u[4], any = 1; /* at least one plane is not empty */
+    for (int i = 0; i < 4; i++)
+        any |= coefficients[i];
+    unsigned empty = (unsigned)__builtin_clz(any), at = 9 + empty, n = 0;
+    for (int i = 0; i < 4; i++)
+        u[i] = coefficients[i] << empty;
+    for (unsigned shift = 16; at < maxbits; shift -= 16) {
+        uint64_t planes = to_planes(halves(u, shift));
+        unsigned left = 16;
+        for (; n < 3 && left > 0 && at < maxbits; left--) {
+            if (left <= 16 - SINGLES && n > 0) {
+                unsigned run = encode_run(&c, planes, n, left, &at);
+                planes = run < 16 ? planes >> 4 * run : 0;
+                left -= run;
+                if (left == 0 || at >= maxbits)
+                    break;
+            }
+            unsigned entry = lull__zfp_encode[n][planes & 15];
+            put(&c, entry & 0xff, at, narrow);
+            at += entry >> 8 & 15;
             n = entry >> 12;
-            word >>= 4;
-            k++;
+            planes >>= 4;
         }
-        length = least(length, left);
-        put(to, low_bits(code, length), length);
-        left -= length;
-    }
-    while (left > 0 && k < p->count) { /* all significant: as they are */
-        unsigned in_word = 4 * (least((k / 16 + 1) * 16, p->count) - k);
-        unsigned length = least(least(in_word, 56), left);
-        put(to, low_bits(from_plane(p, k), length), length);
-        left -= length;
-        k += length / 4;
-    }
-    put_zeros(to, left);
-}
-
-/* Where a decoder is in a block. */
-typedef struct reader {
-    const uint8_t *src;
-    size_t bit;    /* next of the stream */
-    unsigned left; /* bits of the block */
-} reader_t;
-
-/* How exactly a block was decoded. */
-typedef struct precision {
-    unsigned planes; /* begun */
-    unsigned known;  /* coefficients known in the last of them */
-} precision_t;
-
-/* Skips the 0 bits of empty planes. */
-static inline unsigned skip_empty(reader_t *r, unsigned count) {
-    unsigned k = 0;
-    while (r->left > 0 && k < count) {
-        unsigned have = least(least(r->left, 56), count - k);
-        uint64_t window = low_bits(peek(r->src, r->bit), have);
-        unsigned empty = window ? (unsigned)__builtin_ctzll(window) : have;
-        k += empty;
-        r->left -= empty;
-        r->bit += empty;
-        if (window != 0)
+        if (at >= maxbits)
+            break;
+        put(&c, planes, at, narrow);
+        at += 4 * left;
+        if (shift == 0)
             break;
     }
-    return k;
+    return c;
 }
 
-/* Decodes to planes that were zero before. */
-static inline precision_t decode_planes(reader_t *r, planes_t *p) {
-    unsigned n = 0, have = 0, k = skip_empty(r, p->count);
-    precision_t got = {.known = 4};
-    uint64_t window = 0;
-    while (r->left > 0 && k < p->count && n < 4) {
-        if (have < 7 && have < r->left) {
-            have = least(r->left, 56);
-            window = low_bits(peek(r->src, r->bit), have);
+static inline uint64_t mask_of(unsigned bits) {
+    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+}
+
+/* Writes the bits of a block; *carry holds those of the block before that are
+ * in the same byte. */
+static inline void store(uint8_t *dst, size_t bit, code_t c, unsigned maxbits,
+                         uint64_t *carry) {
+    uint8_t *to = dst + bit / 8;
+    unsigned shift = bit % 8;
+    c.lo &= mask_of(maxbits);
+    lull__store64(to, *carry | c.lo << shift);
+    if (maxbits > 56) {
+        c.hi &= maxbits > 64 ? mask_of(maxbits - 64) : 0;
+        lull__store64(to + 8, c.hi << shift | c.lo >> 1 >> (63 - shift));
+        to[16] = (uint8_t)(c.hi >> 1 >> (63 - shift));
+    }
+    *carry = maxbits % 8 ? dst[(bit + maxbits) / 8] : 0;
+}
+
+static inline void encode_group(const uint8_t *src, uint8_t *dst,
+                                unsigned maxbits, bool *fit) {
+    group_t g;
+    for (unsigned at = 0; at < BLOCKS / 4; at++)
+        transform(&g, src, at);
+    const uint32_t(*u)[BLOCKS] = (const void *)g.u;
+    const uint32_t *tops = (const void *)g.top;
+    uint64_t carry = 0;
+    for (unsigned b = 0; b < BLOCKS; b++) {
+        uint32_t top = tops[b];
+        code_t c = {0, 0};
+        if (top != 0) {
+            uint32_t block[4] = {u[0][b], u[1][b], u[2][b], u[3][b]};
+            c = encode_block(block, top, maxbits);
+            *fit &= top - LULL__ZFP_F32_LEAST < LULL__ZFP_F32_RANGE;
         }
-        unsigned entry =
-            lull__zfp_decode[n][1u << least(have, 7) | (window & 127)];
-        unsigned length = entry >> 4 & 7;
-        p->word[k / 16] |= (uint64_t)(entry & 15) << 4 * (k % 16);
-        n = entry >> 8 & 7;
-        got.known = entry >> 12;
-        window >>= length;
-        have -= length;
-        r->left -= length;
-        r->bit += length;
-        k++;
+        store(dst, b * maxbits, c, maxbits, &carry);
     }
-    while (r->left > 0 && k < p->count) {
-        unsigned in_word = 4 * (least((k / 16 + 1) * 16, p->count) - k);
-        unsigned length = least(least(in_word, 56), r->left);
-        uint64_t window4 = low_bits(peek(r->src, r->bit), length);
-        p->word[k / 16] |= window4 << 4 * (k % 16);
-        k += (length + 3) / 4;
-        got.known = length % 4 ? length % 4 : 4;
-        r->left -= length;
-        r->bit += length;
-    }
-    got.planes = k;
-    if (r->left > 0) /* as libzfp counts once planes run out before bits */
-        got = (precision_t){.planes = k + 1, .known = 0};
-    return got;
 }
 
-/* ---- Float ------------------------------------------------------------- */
+bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
+                                   size_t groups, unsigned maxbits) {
+    bool fit = true;
+    for (size_t g = 0; g < groups; g++) {
+        const uint8_t *from = src + 4 * LULL__ZFP_GROUP * g;
+        if (maxbits == 32) /* a copy of its own, with the rate a constant */
+            encode_group(from, dst + 64 * g, 32, &fit);
+        else
+            encode_group(from, dst + 2 * maxbits * g, maxbits, &fit);
+    }
+    return fit;
+}
 
-static inline float float_of(uint32_t bits) {
+/* ---- Decoding ---------------------------------------------------------- */
+
+/* 2^(emax - 30) from emax + 127, as ldexpf gives it. */
+static inline float scale_of(unsigned field) {
+    uint32_t bits = field >= 31  ? (field - 30) << 23
+                    : field >= 8 ? 1u << (field - 8)
+                                 : 0;
     float value;
     lull__store32(&value, bits);
     return value;
 }
 
-/* As cvttss2si, and so libzfp on x86: what does not fit is the least int. */
-static inline int32_t to_int32(float v) {
-    return v > -0x1p31f && v < 0x1p31f ? (int32_t)v : INT32_MIN;
+/* What is known of a block: planes from its first that is not empty. */
+typedef struct block {
+    uint64_t planes[2];
+    unsigned empty, begun, known;
+} block_t;
+
+/* Decodes whole planes that make no coefficient significant to a word of 16
+ * planes, from its plane k % 16; returns how many. */
+static inline unsigned decode_run(uint64_t *word, uint64_t window, unsigned n,
+                                  unsigned k, unsigned have) {
+    uint64_t news =
+        window & (n == 1 ? 0xaaaaaaaaaaaaaaaau : 0x4924924924924924u);
+    unsigned bits = news ? (unsigned)__builtin_ctzll(news) : 64;
+    unsigned run = least(bits, have) / (n + 1);
+    run = least(run, 16 - k % 16);
+    uint64_t code = low_bits(window, (n + 1) * run);
+    *word |= (n == 1 ? spread_1(code) : spread_2(code)) << 4 * (k % 16);
+    return run;
 }
 
-/* Planes and header of a block that is not all zero; `top`: bits of the
- * largest magnitude. */
-static inline void encode_block_f32(bits_t *to, const uint8_t *src,
-                                    uint32_t top, unsigned maxbits) {
-    /* 2^(30 - emax), emax = exponent field - 126; Inf where that overflows. */
-    uint32_t field = top >> 23;
-    float scale = float_of((field < 29 ? 255 : 283 - field) << 23);
-    int32_t q[4];
-    for (int i = 0; i < 4; i++)
-        q[i] = to_int32(float_of(lull__load32(src + 4 * i)) * scale);
-    FORWARD_LIFT(int32_t, uint32_t, q[0], q[1], q[2], q[3]);
-    uint64_t high = 0, low = 0;
-    for (int i = 3; i >= 0; i--) {
-        uint32_t u = ((uint32_t)q[i] + MASK32) ^ MASK32;
-        high = high << 16 | u >> 16;
-        low = low << 16 | (u & 0xffff);
-    }
-    planes_t planes = {{to_planes(high), to_planes(low)}, 32};
-    put(to, 2 * (field + 1) + 1, 9);
-    encode_planes(to, &planes, maxbits - 9);
-}
-
-bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
-                                   size_t groups, unsigned maxbits) {
-    bits_t to = {.at = dst};
-    bool fit = true;
-    for (size_t block = 0; block < groups * BLOCKS; block++, src += 16) {
-        uint32_t top = 0;
-        for (int i = 0; i < 4; i++) {
-            uint32_t size = lull__load32(src + 4 * i) & 0x7fffffff;
-            top = size > top ? size : top;
+/* The planes of a block from its bit 9 on; `window`: 55 bits from there. */
+static inline block_t decode_block(const uint8_t *src, size_t bit,
+                                   unsigned left, uint64_t window) {
+    block_t b = {.known = 4};
+    unsigned have = least(left, 55), n = 0, k = 0;
+    window = low_bits(window, have);
+    unsigned most = least(have, 32);
+    b.empty = window ? least((unsigned)__builtin_ctzll(window), most) : most;
+    window >>= b.empty;
+    have -= b.empty;
+    left -= b.empty;
+    bit += b.empty;
+    if (have >= 20) { /* three planes are there: no need to look each time */
+        unsigned before = have;
+        for (; k < 3; k++) {
+            unsigned entry = lull__zfp_decode[n][128 | (window & 127)];
+            b.planes[0] |= (uint64_t)(entry & 15) << 4 * k;
+            n = entry >> 8 & 7;
+            window >>= entry >> 4 & 7;
+            have -= entry >> 4 & 7;
         }
-        if (top == 0) {
-            put_zeros(&to, maxbits);
+        left -= before - have;
+        bit += before - have;
+    }
+    while (n < 3 && left > 0 && k < 32) {
+        if (have < 7 && have < left) {
+            have = least(left, 55);
+            window = low_bits(peek(src, bit), have);
+        }
+        if (k >= SINGLES && n > 0) {
+            unsigned run = decode_run(&b.planes[k / 16], window, n, k, have);
+            if (run > 0) {
+                window >>= (n + 1) * run;
+                have -= (n + 1) * run;
+                left -= (n + 1) * run;
+                bit += (n + 1) * run;
+                k += run;
+                b.known = 4;
+                continue;
+            }
+        }
+        unsigned entry =
+            lull__zfp_decode[n][1u << least(have, 7) | (window & 127)];
+        unsigned length = entry >> 4 & 7;
+        b.planes[k / 16] |= (uint64_t)(entry & 15) << 4 * (k % 16);
+        n = entry >> 8 & 7;
+        b.known = entry >> 12;
+        window >>= length;
+        have -= length;
+        left -= length;
+        bit += length;
+        k++;
+    }
+    b.begun = b.empty + k;
+    if (left == 0 || k >= 32)
+        return b;
+    uint64_t lo = have == left ? window : low_bits(peek(src, bit), left);
+    uint64_t hi = left > 64 ? low_bits(peek(src, bit + 64), left - 64) : 0;
+    if (k < 16) {
+        b.planes[0] |= lo << 4 * k;
+        b.planes[1] |= hi << 4 * k | (k ? lo >> (64 - 4 * k) : 0);
+        b.planes[1] = k ? b.planes[1] : hi;
+    } else {
+        b.planes[1] |= lo << 4 * (k - 16);
+    }
+    b.begun += (left + 3) / 4;
+    b.known = (left - 1) % 4 + 1;
+    return b;
+}
+
+static inline void unpack_block(const block_t *b, uint32_t u[4][BLOCKS],
+                                unsigned at) {
+    uint64_t high = from_planes(b->planes[0]);
+    uint64_t low = b->planes[1] ? from_planes(b->planes[1]) : 0;
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t v = (high >> 16 * i & 0xffff) << 16 | (low >> 16 * i & 0xffff);
+        u[i][at] = (uint32_t)(v >> b->empty);
+    }
+}
+
+/* Coefficients of four blocks to floats. */
+static inline void inverse_transform(const group_t *g, uint8_t *dst,
+                                     unsigned at, unsigned mode) {
+    v4i q[4];
+    for (int i = 0; i < 4; i++) {
+        v4u u = g->u[i][at];
+        if (!(mode & LULL__ZFP_TRUNCATE))
+            u += choose(g->known[at] > i, g->fine[at], g->coarse[at]);
+        q[i] = (v4i)((u ^ MASK) - MASK);
+    }
+    INVERSE_LIFT(v4i, v4u, q[0], q[1], q[2], q[3]);
+    v4u x[4];
+    for (int i = 0; i < 4; i++)
+        x[i] = (v4u)(g->scale[at] * __builtin_convertvector(q[i], v4f));
+    transpose(x);
+    for (int i = 0; i < 4; i++) {
+        v4f sum, value = (v4f)x[i];
+        if (mode & LULL__ZFP_ADD) {
+            memcpy(&sum, dst + 64 * at + 16 * i, 16);
+            value = sum + value;
+        }
+        memcpy(dst + 64 * at + 16 * i, &value, 16);
+    }
+}
+
+static inline void decode_group(const uint8_t *src, uint8_t *dst,
+                                unsigned maxbits, unsigned mode) {
+    group_t g;
+    uint32_t(*u)[BLOCKS] = (void *)g.u;
+    uint32_t *fine = (void *)g.fine, *coarse = (void *)g.coarse;
+    int32_t *known = (void *)g.known;
+    float *scale = (void *)g.scale;
+    for (unsigned b = 0; b < BLOCKS; b++) {
+        size_t bit = b * maxbits;
+        uint64_t window = peek(src, bit);
+        unsigned head = (unsigned)window & 0x1ff;
+        if ((head & 1) == 0) { /* zeros; u 0 without rounding decodes to 0 */
+            u[0][b] = u[1][b] = u[2][b] = u[3][b] = 0;
+            fine[b] = coarse[b] = 0;
+            known[b] = 0;
+            scale[b] = 0;
             continue;
         }
-        fit &= top - LULL__ZFP_F32_LEAST < LULL__ZFP_F32_RANGE;
-        if ((top >> 23) == 255)
-            put_zeros(&to, maxbits);
-        else
-            encode_block_f32(&to, src, top, maxbits);
+        block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9);
+        unpack_block(&block, u, b);
+        unsigned begun = least(block.begun, 31);
+        fine[b] = (MASK >> 2) >> begun;
+        coarse[b] = (MASK >> 1) >> begun;
+        known[b] = (int32_t)block.known;
+        scale[b] = scale_of(head >> 1);
     }
-    return fit;
-}
-
-/* 2^(emax - 30) from emax + 127, as ldexpf gives it. */
-static inline float scale_f32(unsigned field) {
-    if (field >= 31)
-        return float_of((field - 30) << 23);
-    return float_of(field >= 8 ? 1u << (field - 8) : 0);
-}
-
-static inline void decode_block_f32(reader_t *r, float *out, unsigned mode) {
-    unsigned head = (unsigned)peek(r->src, r->bit) & 0x1ff;
-    for (int i = 0; i < 4; i++)
-        out[i] = 0;
-    if ((head & 1) == 0)
-        return;
-    r->bit += 9;
-    r->left -= 9;
-    planes_t planes = {.count = 32};
-    precision_t got = decode_planes(r, &planes);
-    uint64_t high = from_planes(planes.word[0]);
-    uint64_t low = from_planes(planes.word[1]);
-    int32_t q[4];
-    bool round = !(mode & LULL__ZFP_TRUNCATE) && got.planes < 31;
-    for (unsigned i = 0; i < 4; i++) {
-        uint32_t u = (uint32_t)(high >> 16 * i & 0xffff) << 16 |
-                     (uint32_t)(low >> 16 * i & 0xffff);
-        if (round)
-            u += (i < got.known ? MASK32 >> 2 : MASK32 >> 1) >> got.planes;
-        q[i] = (int32_t)((u ^ MASK32) - MASK32);
-    }
-    INVERSE_LIFT(int32_t, uint32_t, q[0], q[1], q[2], q[3]);
-    float scale = scale_f32(head >> 1);
-    for (int i = 0; i < 4; i++)
-        out[i] = scale * (float)q[i];
+    for (unsigned at = 0; at < BLOCKS / 4; at++)
+        inverse_transform(&g, dst, at, mode);
 }
 
 void lull__zfp_decode_f32_portable(const uint8_t *src, uint8_t *dst,
                                    size_t groups, unsigned maxbits,
                                    unsigned mode) {
-    for (size_t block = 0; block < groups * BLOCKS; block++) {
-        reader_t r = {src, block * maxbits, maxbits};
-        float out[4], sum[4];
-        decode_block_f32(&r, out, mode);
-        if (mode & LULL__ZFP_ADD) {
-            memcpy(sum, dst + 16 * block, 16);
-            for (int i = 0; i < 4; i++)
-                out[i] += sum[i];
-        }
-        memcpy(dst + 16 * block, out, 16);
-    }
-}
-
-/* ---- Double ------------------------------------------------------------ */
-
-static inline double double_of(uint64_t bits) {
-    double value;
-    lull__store64(&value, bits);
-    return value;
-}
-
-static inline int64_t to_int64(double v) {
-    return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-}
-
-/* Planes that libzfp codes at most: fewer where the least double is above
- * them (precision() with minexp -1074). */
-static inline unsigned planes_f64(int emax) {
-    int most = emax + 1078;
-    return most < 64 ? (unsigned)most : 64;
-}
-
-static inline void encode_block_f64(bits_t *to, const uint8_t *src,
-                                    uint64_t top, unsigned maxbits) {
-    /* 2^(62 - emax), emax = exponent field - 1022. */
-    uint64_t field = top >> 52;
-    double scale = double_of((field < 61 ? 2047 : 2107 - field) << 52);
-    int64_t q[4];
-    for (int i = 0; i < 4; i++)
-        q[i] = to_int64(double_of(lull__load64(src + 8 * i)) * scale);
-    FORWARD_LIFT(int64_t, uint64_t, q[0], q[1], q[2], q[3]);
-    planes_t planes = {.count = planes_f64((int)field - 1022)};
-    for (int part = 0; part < 4; part++) {
-        uint64_t word = 0;
-        for (int i = 3; i >= 0; i--) {
-            uint64_t u = ((uint64_t)q[i] + MASK64) ^ MASK64;
-            word = word << 16 | (u >> (48 - 16 * part) & 0xffff);
-        }
-        planes.word[part] = to_planes(word);
-    }
-    put(to, 2 * (field + 1) + 1, 12);
-    encode_planes(to, &planes, maxbits - 12);
-}
-
-bool lull__zfp_encode_f64_portable(const uint8_t *src, uint8_t *dst,
-                                   size_t groups, unsigned maxbits) {
-    bits_t to = {.at = dst};
-    bool fit = true;
-    for (size_t block = 0; block < groups * BLOCKS; block++, src += 32) {
-        uint64_t top = 0;
-        for (int i = 0; i < 4; i++) {
-            uint64_t size = lull__load64(src + 8 * i) << 1 >> 1;
-            top = size > top ? size : top;
-        }
-        if (top == 0) {
-            put_zeros(&to, maxbits);
-            continue;
-        }
-        fit &= top - LULL__ZFP_F64_LEAST < LULL__ZFP_F64_RANGE;
-        if ((top >> 52) == 2047)
-            put_zeros(&to, maxbits);
+    for (size_t g = 0; g < groups; g++) {
+        uint8_t *to = dst + 4 * LULL__ZFP_GROUP * g;
+        if (maxbits == 32)
+            decode_group(src + 64 * g, to, 32, mode);
         else
-            encode_block_f64(&to, src, top, maxbits);
-    }
-    return fit;
-}
-
-/* 2^(emax - 62) from emax + 1023. */
-static inline double scale_f64(uint64_t field) {
-    if (field >= 63)
-        return double_of((field - 62) << 52);
-    return double_of(field >= 11 ? (uint64_t)1 << (field - 11) : 0);
-}
-
-static inline void decode_block_f64(reader_t *r, double *out, unsigned mode) {
-    unsigned head = (unsigned)peek(r->src, r->bit) & 0xfff;
-    for (int i = 0; i < 4; i++)
-        out[i] = 0;
-    if ((head & 1) == 0)
-        return;
-    r->bit += 12;
-    r->left -= 12;
-    unsigned field = head >> 1;
-    planes_t planes = {.count = planes_f64((int)field - 1023)};
-    precision_t got = decode_planes(r, &planes);
-    uint64_t word[4];
-    for (int part = 0; part < 4; part++)
-        word[part] = from_planes(planes.word[part]);
-    int64_t q[4];
-    bool round = !(mode & LULL__ZFP_TRUNCATE) && got.planes < 63;
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t u = 0;
-        for (int part = 0; part < 4; part++)
-            u = u << 16 | (word[part] >> 16 * i & 0xffff);
-        if (round)
-            u += (i < got.known ? MASK64 >> 2 : MASK64 >> 1) >> got.planes;
-        q[i] = (int64_t)((u ^ MASK64) - MASK64);
-    }
-    INVERSE_LIFT(int64_t, uint64_t, q[0], q[1], q[2], q[3]);
-    double scale = scale_f64(field);
-    for (int i = 0; i < 4; i++)
-        out[i] = scale * (double)q[i];
-}
-
-void lull__zfp_decode_f64_portable(const uint8_t *src, uint8_t *dst,
-                                   size_t groups, unsigned maxbits,
-                                   unsigned mode) {
-    for (size_t block = 0; block < groups * BLOCKS; block++) {
-        reader_t r = {src, block * maxbits, maxbits};
-        double out[4], sum[4];
-        decode_block_f64(&r, out, mode);
-        if (mode & LULL__ZFP_ADD) {
-            memcpy(sum, dst + 32 * block, 32);
-            for (int i = 0; i < 4; i++)
-                out[i] += sum[i];
-        }
-        memcpy(dst + 32 * block, out, 32);
+            decode_group(src + 2 * maxbits * g, to, maxbits, mode);
     }
 }
