@@ -68,7 +68,7 @@ typedef struct kernels {
 static const kernels_t f32_kernels[LULL__ISA_COUNT] = {
     [LULL__PORTABLE] = PORTABLE,
 #ifdef __x86_64__
-    [LULL__AVX2] = PORTABLE,
+    [LULL__AVX2] = {lull__zfp_encode_f32_avx2, lull__zfp_decode_f32_avx2},
     [LULL__AVX512] = {lull__zfp_encode_f32_avx512, lull__zfp_decode_f32_avx512},
 #endif
 };

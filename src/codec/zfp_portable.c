@@ -69,11 +69,6 @@ static inline void transform(group_t *g, const uint8_t *src, unsigned at) {
     g->top[at] = (v4u)top;
 }
 
-/* A block's bits: 128 in two words. */
-typedef struct code {
-    uint64_t lo, hi;
-} code_t;
-
 /* Puts bits at `at`; what goes past 128 is dropped. `narrow`: a constant, `at`
  * is below 64 and what goes past that is not wanted. */
 static inline void put(code_t *c, uint64_t bits, unsigned at, bool narrow) {
@@ -94,14 +89,7 @@ static inline uint64_t halves(const uint32_t u[4], unsigned shift) {
            (uint64_t)(u[3] >> shift & 0xffff) << 48;
 }
 
-/* ---- Runs -------------------------------------------------------------- */
-
-/* Smooth data has long runs of planes in which no coefficient becomes
- * significant. With n = 1 or 2 such a plane is n bits and a 0. Runs are taken
- * at once after so many single planes, since noise has none. */
-#define SINGLES 3
-
-/* Bit 0 of each nibble to every second bit, and back. */
+/* Bit 0 of each nibble to every second bit. */
 static inline uint64_t close_up_1(uint64_t v) {
     v &= 0x1111111111111111u;
     v = (v | v >> 2) & 0x0505050505050505u;
@@ -110,28 +98,12 @@ static inline uint64_t close_up_1(uint64_t v) {
     return (v | v >> 16) & 0x55555555u;
 }
 
-static inline uint64_t spread_1(uint64_t v) {
-    v &= 0x55555555u;
-    v = (v | v << 16) & 0x0000555500005555u;
-    v = (v | v << 8) & 0x0055005500550055u;
-    v = (v | v << 4) & 0x0505050505050505u;
-    return (v | v << 2) & 0x1111111111111111u;
-}
-
-/* Bits 0 and 1 of each nibble to every third bit and the next, and back. */
+/* Bits 0 and 1 of each nibble to every third bit and the next. */
 static inline uint64_t close_up_2(uint64_t v) {
     v = (v & 0x0303030303030303u) | (v & 0x3030303030303030u) >> 1;
     v = (v & 0x001f001f001f001fu) | (v & 0x1f001f001f001f00u) >> 2;
     v = (v & 0x000007ff000007ffu) | (v & 0x07ff000007ff0000u) >> 4;
     return (v & 0x7fffffu) | (v & 0x7fffff00000000u) >> 8;
-}
-
-static inline uint64_t spread_2(uint64_t v) {
-    v = (v & 0xffffffu) | (v & 0xffffff000000u) << 8;
-    v = (v & 0x00000fff00000fffu) | (v & 0x00fff00000fff000u) << 4;
-    v = (v & 0x003f003f003f003fu) | (v & 0x0fc00fc00fc00fc0u) << 2;
-    v = (v & 0x0707070707070707u) | (v & 0x3838383838383838u) << 1;
-    return v & 0x3333333333333333u;
 }
 
 /* Codes those of the next `left` planes that make no coefficient
@@ -186,26 +158,6 @@ static inline code_t encode_block(const uint32_t coefficients[4], uint32_t top,
     return c;
 }
 
-static inline uint64_t mask_of(unsigned bits) {
-    return bits >= 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-}
-
-/* Writes the bits of a block; *carry holds those of the block before that are
- * in the same byte. */
-static inline void store(uint8_t *dst, size_t bit, code_t c, unsigned maxbits,
-                         uint64_t *carry) {
-    uint8_t *to = dst + bit / 8;
-    unsigned shift = bit % 8;
-    c.lo &= mask_of(maxbits);
-    lull__store64(to, *carry | c.lo << shift);
-    if (maxbits > 56) {
-        c.hi &= maxbits > 64 ? mask_of(maxbits - 64) : 0;
-        lull__store64(to + 8, c.hi << shift | c.lo >> 1 >> (63 - shift));
-        to[16] = (uint8_t)(c.hi >> 1 >> (63 - shift));
-    }
-    *carry = maxbits % 8 ? dst[(bit + maxbits) / 8] : 0;
-}
-
 static inline void encode_group(const uint8_t *src, uint8_t *dst,
                                 unsigned maxbits, bool *fit) {
     group_t g;
@@ -240,106 +192,6 @@ bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
 }
 
 /* ---- Decoding ---------------------------------------------------------- */
-
-/* 2^(emax - 30) from emax + 127, as ldexpf gives it. */
-static inline float scale_of(unsigned field) {
-    uint32_t bits = field >= 31  ? (field - 30) << 23
-                    : field >= 8 ? 1u << (field - 8)
-                                 : 0;
-    float value;
-    lull__store32(&value, bits);
-    return value;
-}
-
-/* What is known of a block: planes from its first that is not empty. */
-typedef struct block {
-    uint64_t planes[2];
-    unsigned empty, begun, known;
-} block_t;
-
-/* Decodes whole planes that make no coefficient significant to a word of 16
- * planes, from its plane k % 16; returns how many. */
-static inline unsigned decode_run(uint64_t *word, uint64_t window, unsigned n,
-                                  unsigned k, unsigned have) {
-    uint64_t news =
-        window & (n == 1 ? 0xaaaaaaaaaaaaaaaau : 0x4924924924924924u);
-    unsigned bits = news ? (unsigned)__builtin_ctzll(news) : 64;
-    unsigned run = least(bits, have) / (n + 1);
-    run = least(run, 16 - k % 16);
-    uint64_t code = low_bits(window, (n + 1) * run);
-    *word |= (n == 1 ? spread_1(code) : spread_2(code)) << 4 * (k % 16);
-    return run;
-}
-
-/* The planes of a block from its bit 9 on; `window`: 55 bits from there. */
-static inline block_t decode_block(const uint8_t *src, size_t bit,
-                                   unsigned left, uint64_t window) {
-    block_t b = {.known = 4};
-    unsigned have = least(left, 55), n = 0, k = 0;
-    window = low_bits(window, have);
-    unsigned most = least(have, 32);
-    b.empty = window ? least((unsigned)__builtin_ctzll(window), most) : most;
-    window >>= b.empty;
-    have -= b.empty;
-    left -= b.empty;
-    bit += b.empty;
-    if (have >= 20) { /* three planes are there: no need to look each time */
-        unsigned before = have;
-        for (; k < 3; k++) {
-            unsigned entry = lull__zfp_decode[n][128 | (window & 127)];
-            b.planes[0] |= (uint64_t)(entry & 15) << 4 * k;
-            n = entry >> 8 & 7;
-            window >>= entry >> 4 & 7;
-            have -= entry >> 4 & 7;
-        }
-        left -= before - have;
-        bit += before - have;
-    }
-    while (n < 3 && left > 0 && k < 32) {
-        if (have < 7 && have < left) {
-            have = least(left, 55);
-            window = low_bits(peek(src, bit), have);
-        }
-        if (k >= SINGLES && n > 0) {
-            unsigned run = decode_run(&b.planes[k / 16], window, n, k, have);
-            if (run > 0) {
-                window >>= (n + 1) * run;
-                have -= (n + 1) * run;
-                left -= (n + 1) * run;
-                bit += (n + 1) * run;
-                k += run;
-                b.known = 4;
-                continue;
-            }
-        }
-        unsigned entry =
-            lull__zfp_decode[n][1u << least(have, 7) | (window & 127)];
-        unsigned length = entry >> 4 & 7;
-        b.planes[k / 16] |= (uint64_t)(entry & 15) << 4 * (k % 16);
-        n = entry >> 8 & 7;
-        b.known = entry >> 12;
-        window >>= length;
-        have -= length;
-        left -= length;
-        bit += length;
-        k++;
-    }
-    b.begun = b.empty + k;
-    if (left == 0 || k >= 32)
-        return b;
-    uint64_t lo = have == left ? window : low_bits(peek(src, bit), left);
-    uint64_t hi = left > 64 ? low_bits(peek(src, bit + 64), left - 64) : 0;
-    if (k < 16) {
-        b.planes[0] |= lo << 4 * k;
-        b.planes[1] |= hi << 4 * k | (k ? lo >> (64 - 4 * k) : 0);
-        b.planes[1] = k ? b.planes[1] : hi;
-    } else {
-        b.planes[1] |= lo << 4 * (k - 16);
-    }
-    b.begun += (left + 3) / 4;
-    b.known = (left - 1) % 4 + 1;
-    return b;
-}
 
 static inline void unpack_block(const block_t *b, uint32_t u[4][BLOCKS],
                                 unsigned at) {
