@@ -68,6 +68,8 @@ static lull_status_t status_of_errno(int errnum) {
     case ENOENT:
         return LULL_ERR_NOT_FOUND;
     case ENOMEM:
+    case EMFILE: /* no less the process's own limit */
+    case ENFILE:
         return LULL_ERR_NO_MEMORY;
     default:
         return LULL_ERR_IO;

@@ -17,7 +17,8 @@ LULL_PRIVATE lull_status_t lull__fail(lull_status_t status, const char *format,
 
 /* As lull__fail for a failed system call: the status follows from errnum
  * (ENOSPC and EDQUOT: NO_SPACE, EACCES, EPERM, EROFS: PERMISSION, ENOENT:
- * NOT_FOUND, ENOMEM: NO_MEMORY, else IO), and its text is appended. */
+ * NOT_FOUND, ENOMEM, EMFILE, ENFILE: NO_MEMORY, else IO), and its text is
+ * appended. */
 LULL_PRIVATE lull_status_t lull__fail_errno(int errnum, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
