@@ -7,7 +7,7 @@
 
 #include "agree.h"
 
-enum { ROWS_SHOWN = 12, TEXT_MAX = 24 };
+enum { ROWS_SHOWN = 12, TEXT_MAX = 24, LINE_SECONDS = 2 };
 
 void report_start(report_t *report, int64_t first, int64_t last) {
     memset(report, 0, sizeof *report);
@@ -70,7 +70,7 @@ void report_step(report_t *report, const step_line_t *line) {
     report->blocked += line->blocked;
     report->all_blocked += line->blocked;
     double now = train_now();
-    if (now - report->shown < 1 && !line->validated &&
+    if (now - report->shown < LINE_SECONDS && !line->validated &&
         line->step < report->last)
         return;
     write_line(report, line);

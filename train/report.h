@@ -1,4 +1,4 @@
-/* What a person sees: a progress line about once a second, a table at the
+/* What a person sees: a progress line every two seconds, a table at the
  * end. All on stderr; stdout is for the sample. */
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H
