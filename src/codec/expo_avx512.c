@@ -11,8 +11,15 @@
  * compiler must not find out that this is zero and fold it away. */
 static inline __m512i fresh_zero(void) {
     __m512i zero;
-    __asm__ volatile("vpxor %x0, %x0, %x0" : "=v"(zero));
+    __asm__ volatile("vpxor %x0, %x0, %x0" : "=x"(zero));
     return zero;
+}
+
+/* A load in an instruction of its own: folded into an expand it is slow. */
+static inline __m512i load_whole(const uint8_t *at) {
+    __m512i x = _mm512_loadu_si512(at);
+    __asm__("" : "+v"(x));
+    return x;
 }
 
 static inline __m512i compress(__mmask64 mask, __m512i in) {
@@ -77,7 +84,7 @@ static void merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
         uint64_t bits = load_mask(mask + i / 8, n - i) ^ flip;
         if (n - i < 64)
             bits &= (1ull << (n - i)) - 1;
-        __m512i x = _mm512_loadu_si512(from);
+        __m512i x = load_whole(from);
         from += _mm_popcnt_u64(bits);
         _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
     }
@@ -101,7 +108,7 @@ static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
     for (size_t i = 0; i < n; i += 64) {
         uint64_t bits = load_mask(mask + i / 8, n - i);
         uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
-        __m512i x = _mm512_loadu_si512(left), y = _mm512_loadu_si512(right);
+        __m512i x = load_whole(left), y = load_whole(right);
         right += _mm_popcnt_u64(bits);
         left += _mm_popcnt_u64(~bits & valid);
         __m512i both = _mm512_mask_expand_epi8(fresh_zero(), ~bits & valid, x);
