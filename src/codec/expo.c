@@ -41,7 +41,7 @@ static const layout_t *layout_of(lull_dtype_t dtype) {
 static const lull__expo_kernel_t *kernel_in_force(void) {
 #ifdef __x86_64__
     static const lull__expo_kernel_t *const variants[LULL__ISA_COUNT] = {
-        &lull__expo_portable, &lull__expo_portable, &lull__expo_avx512};
+        &lull__expo_portable, &lull__expo_avx2, &lull__expo_avx512};
     return variants[lull__isa()];
 #else
     return &lull__expo_portable;

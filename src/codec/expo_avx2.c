@@ -1,3 +1,480 @@
-/* expo's kernels for AVX2. */
+/* expo's kernels for AVX2. Without compress and expand, a byte of a mask looks
+ * up how eight symbols are shuffled. */
+#ifdef __AVX2__
+#include <immintrin.h>
+#include <string.h>
+
 #include "codec/expo.h"
-typedef int lull__todo;
+
+/* ---- Tables by the byte of a mask -------------------------------------- */
+
+#define BIT(m, k) ((uint64_t)((m) >> (k)&1))
+/* How many of the bits under k are 1. */
+#define ONES0(m) UINT64_C(0)
+#define ONES1(m) (ONES0(m) + BIT(m, 0))
+#define ONES2(m) (ONES1(m) + BIT(m, 1))
+#define ONES3(m) (ONES2(m) + BIT(m, 2))
+#define ONES4(m) (ONES3(m) + BIT(m, 3))
+#define ONES5(m) (ONES4(m) + BIT(m, 4))
+#define ONES6(m) (ONES5(m) + BIT(m, 5))
+#define ONES7(m) (ONES6(m) + BIT(m, 6))
+
+/* Byte j: the number of the j-th bit that is 1. */
+#define PICK1(m, k) (BIT(m, k) * (uint64_t)(k) << 8 * ONES##k(m))
+#define PICK(m)                                                            \
+    (PICK1(m, 0) | PICK1(m, 1) | PICK1(m, 2) | PICK1(m, 3) | PICK1(m, 4) | \
+     PICK1(m, 5) | PICK1(m, 6) | PICK1(m, 7))
+
+/* Byte k: which of the ones it is, or 8 and which of the zeros. */
+#define MERGE1(m, k) ((BIT(m, k) ? ONES##k(m) : 8 + (k)-ONES##k(m)) << 8 * (k))
+#define MERGE(m)                                                 \
+    (MERGE1(m, 0) | MERGE1(m, 1) | MERGE1(m, 2) | MERGE1(m, 3) | \
+     MERGE1(m, 4) | MERGE1(m, 5) | MERGE1(m, 6) | MERGE1(m, 7))
+
+#define EACH4(f, m) f(m), f((m) + 1), f((m) + 2), f((m) + 3)
+#define EACH16(f, m) \
+    EACH4(f, m), EACH4(f, (m) + 4), EACH4(f, (m) + 8), EACH4(f, (m) + 12)
+#define EACH64(f, m) \
+    EACH16(f, m), EACH16(f, (m) + 16), EACH16(f, (m) + 32), EACH16(f, (m) + 48)
+#define EACH256(f) EACH64(f, 0), EACH64(f, 64), EACH64(f, 128), EACH64(f, 192)
+
+static const uint64_t pick_order[256] = {EACH256(PICK)};
+static const uint64_t merge_order[256] = {EACH256(MERGE)};
+
+/* ---- Masks ------------------------------------------------------------- */
+
+static inline __m256i load(const void *at) {
+    return _mm256_loadu_si256(at);
+}
+
+static inline void store(void *at, __m256i x) {
+    _mm256_storeu_si256(at, x);
+}
+
+static inline __m128i load8(const void *at) {
+    return _mm_loadl_epi64(at);
+}
+
+/* The bytes of 32 whose bit is 1; returns where the next ones go. */
+static inline uint8_t *keep32(const uint8_t *in, uint32_t bits, uint8_t *out) {
+    for (unsigned k = 0; k < 4; k++) {
+        unsigned m = bits >> (8 * k) & 0xff;
+        __m128i x = _mm_shuffle_epi8(load8(in + 8 * k), load8(pick_order + m));
+        _mm_storel_epi64((void *)out, x);
+        out += _mm_popcnt_u32(m);
+    }
+    return out;
+}
+
+static inline uint32_t valid_bits(size_t left) {
+    return left >= 32 ? UINT32_MAX : (1u << left) - 1;
+}
+
+static inline uint32_t load_mask(const uint8_t *mask, size_t left) {
+    uint32_t bits = 0;
+    if (left >= 32)
+        memcpy(&bits, mask, 4);
+    else
+        memcpy(&bits, mask, (left + 7) / 8);
+    return bits & valid_bits(left);
+}
+
+static size_t split(const uint8_t *in, size_t n, unsigned threshold,
+                    uint8_t *mask, uint8_t *out, unsigned keep) {
+    const __m256i least = _mm256_set1_epi8((char)threshold);
+    const uint32_t flip = keep ? 0 : UINT32_MAX;
+    size_t ones = 0;
+    for (size_t i = 0; i < n; i += 32) {
+        __m256i x = load(in + i);
+        __m256i is = _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x);
+        uint32_t valid = valid_bits(n - i);
+        uint32_t bits = (uint32_t)_mm256_movemask_epi8(is) & valid;
+        memcpy(mask + i / 8, &bits, 4);
+        ones += (size_t)_mm_popcnt_u32(bits);
+        if (out != NULL)
+            out = keep32(in + i, (bits ^ flip) & valid, out);
+    }
+    return ones;
+}
+
+static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
+                 uint8_t *out) {
+    for (size_t i = 0; i < n; i += 32)
+        out = keep32(in + i, load_mask(mask + i / 8, n - i), out);
+}
+
+/* Bit i of 32 to byte i, 0xff where it is 1. */
+static inline __m256i bytes_of(uint32_t bits) {
+    const __m256i byte =
+        _mm256_set_epi8(3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1,
+                        1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201ull);
+    __m256i x = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
+}
+
+static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
+                            uint8_t one, uint8_t *out) {
+    const __m256i x = _mm256_set1_epi8((char)zero);
+    const __m256i y = _mm256_set1_epi8((char)one);
+    for (size_t i = 0; i < n; i += 32) {
+        __m256i is = bytes_of(load_mask(mask + i / 8, n - i));
+        store(out + i, _mm256_blendv_epi8(x, y, is));
+    }
+}
+
+/* Eight bytes of the ones in the lower half, of the zeros in the upper. */
+static inline void merge8(__m128i both, unsigned m, uint8_t *out) {
+    _mm_storel_epi64((void *)out,
+                     _mm_shuffle_epi8(both, load8(merge_order + m)));
+}
+
+static void merge_one_constant(const uint8_t *mask, size_t n, uint8_t one,
+                               const uint8_t *left, uint8_t *out) {
+    const __m128i y = _mm_set1_epi8((char)one);
+    for (size_t i = 0; i < n; i += 32) {
+        uint32_t bits = load_mask(mask + i / 8, n - i);
+        for (unsigned k = 0; k < 4; k++) {
+            unsigned m = bits >> (8 * k) & 0xff;
+            merge8(_mm_unpacklo_epi64(y, load8(left)), m, out + i + 8 * k);
+            left += 8 - _mm_popcnt_u32(m);
+        }
+    }
+}
+
+static void merge_zero_constant(const uint8_t *mask, size_t n, uint8_t zero,
+                                const uint8_t *right, uint8_t *out) {
+    const __m128i x = _mm_set1_epi8((char)zero);
+    for (size_t i = 0; i < n; i += 32) {
+        uint32_t bits = load_mask(mask + i / 8, n - i);
+        for (unsigned k = 0; k < 4; k++) {
+            unsigned m = bits >> (8 * k) & 0xff;
+            merge8(_mm_unpacklo_epi64(load8(right), x), m, out + i + 8 * k);
+            right += _mm_popcnt_u32(m);
+        }
+    }
+}
+
+static void merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
+                       const uint8_t *right, uint8_t *out) {
+    for (size_t i = 0; i < n; i += 32) {
+        uint32_t bits = load_mask(mask + i / 8, n - i);
+        for (unsigned k = 0; k < 4; k++) {
+            unsigned m = bits >> (8 * k) & 0xff;
+            unsigned ones = (unsigned)_mm_popcnt_u32(m);
+            merge8(_mm_unpacklo_epi64(load8(right), load8(left)), m,
+                   out + i + 8 * k);
+            right += ones;
+            left += 8 - ones;
+        }
+    }
+}
+
+static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                  lull__expo_side_t one, uint8_t *out) {
+    if (zero.at == NULL && one.at == NULL)
+        merge_constants(mask, n, zero.byte, one.byte, out);
+    else if (zero.at == NULL)
+        merge_zero_constant(mask, n, zero.byte, one.at, out);
+    else if (one.at == NULL)
+        merge_one_constant(mask, n, one.byte, zero.at, out);
+    else
+        merge_both(mask, n, zero.at, one.at, out);
+}
+
+/* ---- Map --------------------------------------------------------------- */
+
+/* Which rows of 16 of a table are needed: a bit each. Exponents lie close
+ * together, so it is the zero's and a few neighbours. */
+static unsigned rows_of(const uint8_t *in, size_t n) {
+    __m256i most = _mm256_setzero_si256(), least = _mm256_set1_epi8(-1);
+    const __m256i one = _mm256_set1_epi8(1);
+    size_t i = 0;
+    unsigned high = 0, low1 = 255; /* least symbol but 0, less 1 */
+    bool zero = false;
+    uint8_t lanes[32], lanes1[32];
+    for (; i + 32 <= n; i += 32) {
+        __m256i x = load(in + i);
+        most = _mm256_max_epu8(most, x);
+        least = _mm256_min_epu8(least, x);
+    }
+    store(lanes, least);
+    for (unsigned k = 0; k < 32; k++)
+        zero |= lanes[k] == 0;
+    if (zero) {
+        least = _mm256_set1_epi8(-1);
+        for (size_t k = 0; k + 32 <= n; k += 32)
+            least = _mm256_min_epu8(least, _mm256_sub_epi8(load(in + k), one));
+    } else {
+        least = _mm256_sub_epi8(least, one);
+    }
+    store(lanes, most);
+    store(lanes1, least);
+    for (unsigned k = 0; k < 32; k++) {
+        high = lanes[k] > high ? lanes[k] : high;
+        low1 = lanes1[k] < low1 ? lanes1[k] : low1;
+    }
+    for (; i < n; i++) {
+        high = in[i] > high ? in[i] : high;
+        low1 = (uint8_t)(in[i] - 1) < low1 ? (uint8_t)(in[i] - 1) : low1;
+        zero |= in[i] == 0;
+    }
+    unsigned rows = zero;
+    if (high != 0)
+        rows |= ((2u << (high >> 4)) - 1) & ~((1u << ((low1 + 1) >> 4)) - 1);
+    return rows;
+}
+
+/* One row's part: 0 where the symbol is in another row. */
+static inline __m256i look_up(__m256i x, __m256i row, __m256i number) {
+    __m256i at = _mm256_xor_si256(x, number);
+    return _mm256_shuffle_epi8(row,
+                               _mm256_adds_epu8(at, _mm256_set1_epi8(0x70)));
+}
+
+static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
+                    uint8_t *out) {
+    __m256i row[16], number[16], all = _mm256_setzero_si256();
+    unsigned rows = 0, most = 0;
+    for (unsigned left = rows_of(in, n); left != 0; left &= left - 1) {
+        unsigned r = (unsigned)__builtin_ctz(left);
+        __m128i part = _mm_loadu_si128((const void *)(table + 16 * r));
+        row[rows] = _mm256_broadcastsi128_si256(part);
+        number[rows++] = _mm256_set1_epi8((char)(16 * r));
+    }
+    /* The last symbols may be followed by others, in rows that are not looked
+     * up: that gives 0, which does not count. */
+    for (size_t i = 0; i < n; i += 32) {
+        __m256i x = load(in + i), y = _mm256_setzero_si256();
+        for (unsigned k = 0; k < rows; k++)
+            y = _mm256_or_si256(y, look_up(x, row[k], number[k]));
+        if (n - i < 32)
+            y = _mm256_and_si256(y, bytes_of(valid_bits(n - i)));
+        all = _mm256_max_epu8(all, y);
+        store(out + i, y);
+    }
+    uint8_t lanes[32];
+    store(lanes, all);
+    for (unsigned k = 0; k < 32; k++)
+        most = lanes[k] > most ? lanes[k] : most;
+    return most;
+}
+
+/* ---- Fields ------------------------------------------------------------ */
+
+static inline __m256i choose(__m256i mask, __m256i yes, __m256i no) {
+    return _mm256_or_si256(_mm256_and_si256(mask, yes),
+                           _mm256_andnot_si256(mask, no));
+}
+
+/* Highest and next byte of 32 values to exponents. */
+static inline __m256i symbols_of(__m256i high, __m256i low) {
+    __m256i carried =
+        _mm256_and_si256(_mm256_srli_epi16(low, 7), _mm256_set1_epi8(1));
+    return _mm256_or_si256(_mm256_add_epi8(high, high), carried);
+}
+
+static inline void join_high(__m256i symbols, __m256i signs, __m256i *high,
+                             __m256i *low) {
+    const __m256i mantissa = _mm256_set1_epi8(0x7f);
+    *high = choose(mantissa, _mm256_srli_epi16(symbols, 1), signs);
+    *low = choose(mantissa, signs, _mm256_slli_epi16(symbols, 7));
+}
+
+static void scatter_tail(unsigned kind, const uint8_t *src, size_t n, size_t i,
+                         const lull__expo_fields_t *fields, unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_portable.scatter[kind](src + i * size, n - i, &rest);
+}
+
+static void gather_tail(unsigned kind, const lull__expo_fields_t *fields,
+                        size_t n, size_t i, uint8_t *dst, unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_portable.gather[kind](&rest, n - i, dst + i * size);
+}
+
+static inline void store_plane(const lull__expo_fields_t *fields, unsigned k,
+                               size_t i, __m256i x) {
+    store((uint8_t *)fields->plane[k] + i, x);
+}
+
+/* 32 values of two bytes, apart. */
+static inline void halve(const uint8_t *src, __m256i *low, __m256i *high) {
+    const __m256i mask = _mm256_set1_epi16(0xff);
+    __m256i a = load(src), b = load(src + 32);
+    *low = _mm256_packus_epi16(_mm256_and_si256(a, mask),
+                               _mm256_and_si256(b, mask));
+    *high =
+        _mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8));
+    *low = _mm256_permute4x64_epi64(*low, 0xd8);
+    *high = _mm256_permute4x64_epi64(*high, 0xd8);
+}
+
+static inline void unite(uint8_t *dst, __m256i low, __m256i high) {
+    low = _mm256_permute4x64_epi64(low, 0xd8);
+    high = _mm256_permute4x64_epi64(high, 0xd8);
+    store(dst, _mm256_unpacklo_epi8(low, high));
+    store(dst + 32, _mm256_unpackhi_epi8(low, high));
+}
+
+static void scatter_bf16(const uint8_t *src, size_t n,
+                         const lull__expo_fields_t *fields) {
+    const __m256i mantissa = _mm256_set1_epi8(0x7f);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i low, high;
+        halve(src + 2 * i, &low, &high);
+        store(fields->symbols + i, symbols_of(high, low));
+        store_plane(fields, 0, i, choose(mantissa, low, high));
+    }
+    scatter_tail(LULL__EXPO_BF16, src, n, i, fields, 2);
+}
+
+static void gather_bf16(const lull__expo_fields_t *fields, size_t n,
+                        uint8_t *dst) {
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i high, low;
+        join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
+                  &low);
+        unite(dst + 2 * i, low, high);
+    }
+    gather_tail(LULL__EXPO_BF16, fields, n, i, dst, 2);
+}
+
+static inline void store_bits(const lull__expo_fields_t *fields, unsigned k,
+                              size_t i, __m256i signs) {
+    uint32_t bits = (uint32_t)_mm256_movemask_epi8(signs);
+    memcpy((uint8_t *)fields->bits[k] + i / 8, &bits, 4);
+}
+
+static void scatter_f16(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i low, high;
+        halve(src + 2 * i, &low, &high);
+        store_plane(fields, 0, i, low);
+        store(fields->symbols + i, _mm256_and_si256(_mm256_srli_epi16(high, 2),
+                                                    _mm256_set1_epi8(0x1f)));
+        store_bits(fields, 0, i, _mm256_slli_epi16(high, 7));
+        store_bits(fields, 1, i, _mm256_slli_epi16(high, 6));
+        store_bits(fields, 2, i, high);
+    }
+    scatter_tail(LULL__EXPO_F16, src, n, i, fields, 2);
+}
+
+static inline __m256i bit_plane(const lull__expo_fields_t *fields, unsigned k,
+                                size_t i, int bit) {
+    uint32_t bits;
+    memcpy(&bits, fields->bits[k] + i / 8, 4);
+    return _mm256_and_si256(bytes_of(bits), _mm256_set1_epi8((char)bit));
+}
+
+static void gather_f16(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i high =
+            _mm256_and_si256(_mm256_slli_epi16(load(fields->symbols + i), 2),
+                             _mm256_set1_epi8(0x7c));
+        high = _mm256_or_si256(high, bit_plane(fields, 0, i, 1));
+        high = _mm256_or_si256(high, bit_plane(fields, 1, i, 2));
+        high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
+        unite(dst + 2 * i, load(fields->plane[0] + i), high);
+    }
+    gather_tail(LULL__EXPO_F16, fields, n, i, dst, 2);
+}
+
+/* Eight values of four bytes: by byte, in groups of four values. */
+static inline __m256i by_byte(const uint8_t *src) {
+    const __m256i order = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
+    return _mm256_shuffle_epi8(load(src), order);
+}
+
+static void scatter_f32(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    const __m256i mantissa = _mm256_set1_epi8(0x7f);
+    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const uint8_t *at = src + 4 * i;
+        __m256i a = by_byte(at), b = by_byte(at + 32), c = by_byte(at + 64),
+                d = by_byte(at + 96);
+        __m256i ab01 = _mm256_unpacklo_epi32(a, b);
+        __m256i ab23 = _mm256_unpackhi_epi32(a, b);
+        __m256i cd01 = _mm256_unpacklo_epi32(c, d);
+        __m256i cd23 = _mm256_unpackhi_epi32(c, d);
+        __m256i b0 = _mm256_unpacklo_epi64(ab01, cd01);
+        __m256i b1 = _mm256_unpackhi_epi64(ab01, cd01);
+        __m256i b2 = _mm256_unpacklo_epi64(ab23, cd23);
+        __m256i b3 = _mm256_unpackhi_epi64(ab23, cd23);
+        store_plane(fields, 0, i, _mm256_permutevar8x32_epi32(b0, order));
+        store_plane(fields, 1, i, _mm256_permutevar8x32_epi32(b1, order));
+        __m256i symbols = symbols_of(b3, b2), signs = choose(mantissa, b2, b3);
+        store(fields->symbols + i, _mm256_permutevar8x32_epi32(symbols, order));
+        store_plane(fields, 2, i, _mm256_permutevar8x32_epi32(signs, order));
+    }
+    scatter_tail(LULL__EXPO_F32, src, n, i, fields, 4);
+}
+
+/* So that two rounds of unpacking leave values in order. */
+static inline __m256i spread_groups(const uint8_t *at) {
+    const __m256i order = _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0);
+    return _mm256_permutevar8x32_epi32(load(at), order);
+}
+
+static void gather_f32(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i b0 = spread_groups(fields->plane[0] + i);
+        __m256i b1 = spread_groups(fields->plane[1] + i);
+        __m256i b2, b3;
+        join_high(spread_groups(fields->symbols + i),
+                  spread_groups(fields->plane[2] + i), &b3, &b2);
+        __m256i low01 = _mm256_unpacklo_epi8(b0, b1);
+        __m256i high01 = _mm256_unpackhi_epi8(b0, b1);
+        __m256i low23 = _mm256_unpacklo_epi8(b2, b3);
+        __m256i high23 = _mm256_unpackhi_epi8(b2, b3);
+        uint8_t *to = dst + 4 * i;
+        store(to, _mm256_unpacklo_epi16(low01, low23));
+        store(to + 32, _mm256_unpackhi_epi16(low01, low23));
+        store(to + 64, _mm256_unpacklo_epi16(high01, high23));
+        store(to + 96, _mm256_unpackhi_epi16(high01, high23));
+    }
+    gather_tail(LULL__EXPO_F32, fields, n, i, dst, 4);
+}
+
+static void scatter_f64(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
+    lull__expo_portable.scatter[LULL__EXPO_F64](src, n, fields);
+}
+
+static void gather_f64(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
+    lull__expo_portable.gather[LULL__EXPO_F64](fields, n, dst);
+}
+
+const lull__expo_kernel_t lull__expo_avx2 = {
+    .split = split,
+    .pick = pick,
+    .merge = merge,
+    .map = map,
+    .scatter = {[LULL__EXPO_F32] = scatter_f32,
+                [LULL__EXPO_F16] = scatter_f16,
+                [LULL__EXPO_BF16] = scatter_bf16,
+                [LULL__EXPO_F64] = scatter_f64},
+    .gather = {[LULL__EXPO_F32] = gather_f32,
+               [LULL__EXPO_F16] = gather_f16,
+               [LULL__EXPO_BF16] = gather_bf16,
+               [LULL__EXPO_F64] = gather_f64},
+};
+#else
+typedef int lull__no_avx2;
+#endif
