@@ -93,6 +93,14 @@ static void set_up(work_t *w, lull_dtype_t dtype,
         w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
 }
 
+/* Of `left` values at `values` this block takes n: the next block's follow. */
+static void look_ahead(work_t *w, const uint8_t *values, size_t n,
+                       size_t left) {
+    size_t next = left - n < w->layout->block ? left - n : w->layout->block;
+    w->room.ahead_bytes = next * w->layout->size;
+    w->room.ahead = next ? values + n * w->layout->size : NULL;
+}
+
 static size_t blocks_of(const layout_t *layout, size_t count) {
     return count / layout->block + (count % layout->block != 0);
 }
@@ -341,6 +349,7 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
     for (size_t done = 0; done < count;) {
         size_t n = count - done;
         n = n < w.layout->block ? n : w.layout->block;
+        look_ahead(&w, values, n, count - done);
         lull_status_t status = encode_block(&w, values, n, out);
         if (status != LULL_OK)
             return status;
@@ -510,6 +519,7 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
     for (size_t done = 0; done < count;) {
         size_t n = count - done;
         n = n < w.layout->block ? n : w.layout->block;
+        look_ahead(&w, sink.values, n, sink.values ? count - done : n);
         const char *wrong = decode_block(&w, n, &at, end, &sink);
         if (wrong != NULL)
             return lull__fail(LULL_ERR_CORRUPT,

@@ -39,11 +39,15 @@ enum { LULL__EXPO_F32, LULL__EXPO_F16, LULL__EXPO_BF16, LULL__EXPO_F64 };
  * past what they take, but for scatter, gather and masks, of which nothing is
  * read past ceil(n / 8) bytes. */
 typedef struct lull__expo_kernel {
+    /* Counts n symbols, at most 1024. */
+    void (*count)(const uint8_t *in, size_t n, uint16_t *counts);
     /* Bit i of mask is in[i] >= threshold (not 0); what is left of its last
      * byte is 0. If out is not NULL, the bytes whose bit is `keep` go there
      * in order. Returns how many bits are 1. */
     size_t (*split)(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep);
+    /* How many of n bits are 1. */
+    size_t (*ones)(const uint8_t *mask, size_t n);
     /* The bytes whose bit is 1. */
     void (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
                  uint8_t *out);
@@ -93,6 +97,10 @@ typedef struct lull__expo_tree {
 /* Working memory for a block of up to n values: n + SLACK bytes each. */
 typedef struct lull__expo_room {
     uint8_t *a, *b, *masks, *escapes;
+    /* The next block's values, to be read by an encoder or written by a
+     * decoder: brought near while this block keeps the core busy. */
+    const uint8_t *ahead;
+    size_t ahead_bytes;
 } lull__expo_room_t;
 
 /* What a tree's encoder gives: three parts in this order. masks and escapes

@@ -79,22 +79,74 @@ static inline uint32_t load_mask(const uint8_t *mask, size_t left) {
     return bits & valid_bits(left);
 }
 
+static unsigned largest(__m256i x) {
+    __m128i q =
+        _mm_max_epu8(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 8));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 4));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 2));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 1));
+    return (unsigned)_mm_cvtsi128_si32(q) & 0xff;
+}
+
+static unsigned smallest(__m256i x) {
+    return 255 - largest(_mm256_xor_si256(x, _mm256_set1_epi8(-1)));
+}
+
+/* Symbol by symbol, where they lie close together. */
+static void count(const uint8_t *in, size_t n, uint16_t *counts) {
+    enum { SPAN = 40 };
+    __m256i most = _mm256_setzero_si256(), least = _mm256_set1_epi8(-1);
+    for (size_t i = 0; i + 32 <= n; i += 32) {
+        most = _mm256_max_epu8(most, load(in + i));
+        least = _mm256_min_epu8(least, load(in + i));
+    }
+    unsigned high = largest(most), low = smallest(least);
+    if (n % 32 != 0 || n < 512 || high - low > SPAN) {
+        lull__expo_portable.count(in, n, counts);
+        return;
+    }
+    memset(counts, 0, 256 * sizeof *counts);
+    for (unsigned s = low; s <= high; s++) {
+        const __m256i symbol = _mm256_set1_epi8((char)s);
+        __m256i sum = _mm256_setzero_si256(); /* at most 32 in a lane */
+        for (size_t i = 0; i < n; i += 32)
+            sum = _mm256_sub_epi8(sum, _mm256_cmpeq_epi8(load(in + i), symbol));
+        sum = _mm256_sad_epu8(sum, _mm256_setzero_si256());
+        __m128i q = _mm_add_epi64(_mm256_castsi256_si128(sum),
+                                  _mm256_extracti128_si256(sum, 1));
+        counts[s] = (uint16_t)(_mm_cvtsi128_si32(q) + _mm_extract_epi16(q, 4));
+    }
+}
+
 static size_t split(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep) {
     const __m256i least = _mm256_set1_epi8((char)threshold);
     const uint32_t flip = keep ? 0 : UINT32_MAX;
-    size_t ones = 0;
+    size_t sum = 0;
     for (size_t i = 0; i < n; i += 32) {
         __m256i x = load(in + i);
         __m256i is = _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x);
         uint32_t valid = valid_bits(n - i);
         uint32_t bits = (uint32_t)_mm256_movemask_epi8(is) & valid;
         memcpy(mask + i / 8, &bits, 4);
-        ones += (size_t)_mm_popcnt_u32(bits);
+        sum += (size_t)_mm_popcnt_u32(bits);
         if (out != NULL)
             out = keep32(in + i, (bits ^ flip) & valid, out);
     }
-    return ones;
+    return sum;
+}
+
+static size_t ones(const uint8_t *mask, size_t n) {
+    size_t sum = 0, i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bits;
+        memcpy(&bits, mask + i / 8, 8);
+        sum += (size_t)_mm_popcnt_u64(bits);
+    }
+    for (; i < n; i += 32)
+        sum += (size_t)_mm_popcnt_u32(load_mask(mask + i / 8, n - i));
+    return sum;
 }
 
 static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
@@ -161,11 +213,11 @@ static void merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
         uint32_t bits = load_mask(mask + i / 8, n - i);
         for (unsigned k = 0; k < 4; k++) {
             unsigned m = bits >> (8 * k) & 0xff;
-            unsigned ones = (unsigned)_mm_popcnt_u32(m);
+            unsigned count = (unsigned)_mm_popcnt_u32(m);
             merge8(_mm_unpacklo_epi64(load8(right), load8(left)), m,
                    out + i + 8 * k);
-            right += ones;
-            left += 8 - ones;
+            right += count;
+            left += 8 - count;
         }
     }
 }
@@ -187,39 +239,24 @@ static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
 /* Which rows of 16 of a table are needed: a bit each. Exponents lie close
  * together, so it is the zero's and a few neighbours. */
 static unsigned rows_of(const uint8_t *in, size_t n) {
-    __m256i most = _mm256_setzero_si256(), least = _mm256_set1_epi8(-1);
     const __m256i one = _mm256_set1_epi8(1);
+    __m256i most = _mm256_setzero_si256(), least = _mm256_set1_epi8(-1);
+    __m256i least1 = least; /* of symbols less 1, so that 0 is the most */
     size_t i = 0;
-    unsigned high = 0, low1 = 255; /* least symbol but 0, less 1 */
-    bool zero = false;
-    uint8_t lanes[32], lanes1[32];
     for (; i + 32 <= n; i += 32) {
         __m256i x = load(in + i);
         most = _mm256_max_epu8(most, x);
         least = _mm256_min_epu8(least, x);
+        least1 = _mm256_min_epu8(least1, _mm256_sub_epi8(x, one));
     }
-    store(lanes, least);
-    for (unsigned k = 0; k < 32; k++)
-        zero |= lanes[k] == 0;
-    if (zero) {
-        least = _mm256_set1_epi8(-1);
-        for (size_t k = 0; k + 32 <= n; k += 32)
-            least = _mm256_min_epu8(least, _mm256_sub_epi8(load(in + k), one));
-    } else {
-        least = _mm256_sub_epi8(least, one);
-    }
-    store(lanes, most);
-    store(lanes1, least);
-    for (unsigned k = 0; k < 32; k++) {
-        high = lanes[k] > high ? lanes[k] : high;
-        low1 = lanes1[k] < low1 ? lanes1[k] : low1;
-    }
+    unsigned high = largest(most), low1 = smallest(least1);
+    unsigned rows = smallest(least) == 0;
     for (; i < n; i++) {
+        uint8_t less = (uint8_t)(in[i] - 1);
         high = in[i] > high ? in[i] : high;
-        low1 = (uint8_t)(in[i] - 1) < low1 ? (uint8_t)(in[i] - 1) : low1;
-        zero |= in[i] == 0;
+        low1 = less < low1 ? less : low1;
+        rows |= in[i] == 0;
     }
-    unsigned rows = zero;
     if (high != 0)
         rows |= ((2u << (high >> 4)) - 1) & ~((1u << ((low1 + 1) >> 4)) - 1);
     return rows;
@@ -235,7 +272,7 @@ static inline __m256i look_up(__m256i x, __m256i row, __m256i number) {
 static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
                     uint8_t *out) {
     __m256i row[16], number[16], all = _mm256_setzero_si256();
-    unsigned rows = 0, most = 0;
+    unsigned rows = 0;
     for (unsigned left = rows_of(in, n); left != 0; left &= left - 1) {
         unsigned r = (unsigned)__builtin_ctz(left);
         __m128i part = _mm_loadu_si128((const void *)(table + 16 * r));
@@ -253,11 +290,7 @@ static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
         all = _mm256_max_epu8(all, y);
         store(out + i, y);
     }
-    uint8_t lanes[32];
-    store(lanes, all);
-    for (unsigned k = 0; k < 32; k++)
-        most = lanes[k] > most ? lanes[k] : most;
-    return most;
+    return largest(all);
 }
 
 /* ---- Fields ------------------------------------------------------------ */
@@ -462,7 +495,9 @@ static void gather_f64(const lull__expo_fields_t *fields, size_t n,
 }
 
 const lull__expo_kernel_t lull__expo_avx2 = {
+    .count = count,
     .split = split,
+    .ones = ones,
     .pick = pick,
     .merge = merge,
     .map = map,

@@ -36,24 +36,79 @@ static inline uint64_t load_mask(const uint8_t *mask, size_t left) {
     return bits & ((1ull << left) - 1);
 }
 
+static unsigned largest(__m512i x) {
+    __m256i half = _mm256_max_epu8(_mm512_castsi512_si256(x),
+                                   _mm512_extracti64x4_epi64(x, 1));
+    __m128i q = _mm_max_epu8(_mm256_castsi256_si128(half),
+                             _mm256_extracti128_si256(half, 1));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 8));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 4));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 2));
+    q = _mm_max_epu8(q, _mm_srli_si128(q, 1));
+    return (unsigned)_mm_cvtsi128_si32(q) & 0xff;
+}
+
+/* Symbol by symbol, where they lie close together. */
+static void count(const uint8_t *in, size_t n, uint16_t *counts) {
+    enum { SPAN = 40, VECTORS = 16 };
+    __m512i x[VECTORS], most = _mm512_setzero_si512();
+    __m512i least = _mm512_set1_epi8(-1);
+    if (n != 64 * VECTORS) {
+        lull__expo_portable.count(in, n, counts);
+        return;
+    }
+    for (unsigned k = 0; k < VECTORS; k++) {
+        x[k] = _mm512_loadu_si512(in + 64 * k);
+        most = _mm512_max_epu8(most, x[k]);
+        least = _mm512_min_epu8(least, x[k]);
+    }
+    unsigned high = largest(most);
+    unsigned low = 255 - largest(_mm512_xor_si512(least, _mm512_set1_epi8(-1)));
+    if (high - low > SPAN) {
+        lull__expo_portable.count(in, n, counts);
+        return;
+    }
+    memset(counts, 0, 256 * sizeof *counts);
+    for (unsigned s = low; s <= high; s++) {
+        const __m512i symbol = _mm512_set1_epi8((char)s);
+        uint64_t sum = 0;
+        for (unsigned k = 0; k < VECTORS; k++)
+            sum +=
+                (uint64_t)_mm_popcnt_u64(_mm512_cmpeq_epi8_mask(x[k], symbol));
+        counts[s] = (uint16_t)sum;
+    }
+}
+
 static size_t split(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep) {
     const __m512i least = _mm512_set1_epi8((char)threshold);
     const uint64_t flip = keep ? 0 : UINT64_MAX;
-    size_t ones = 0;
+    size_t sum = 0;
     for (size_t i = 0; i < n; i += 64) {
         __m512i x = _mm512_loadu_si512(in + i);
         uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
         uint64_t bits = _mm512_cmpge_epu8_mask(x, least) & valid;
         memcpy(mask + i / 8, &bits, 8);
-        ones += (size_t)_mm_popcnt_u64(bits);
+        sum += (size_t)_mm_popcnt_u64(bits);
         if (out != NULL) {
             uint64_t kept = (bits ^ flip) & valid;
             _mm512_storeu_si512(out, compress(kept, x));
             out += _mm_popcnt_u64(kept);
         }
     }
-    return ones;
+    return sum;
+}
+
+static size_t ones(const uint8_t *mask, size_t n) {
+    size_t sum = 0, i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bits;
+        memcpy(&bits, mask + i / 8, 8);
+        sum += (size_t)_mm_popcnt_u64(bits);
+    }
+    for (; i < n; i += 64)
+        sum += (size_t)_mm_popcnt_u64(load_mask(mask + i / 8, n - i));
+    return sum;
 }
 
 static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
@@ -133,11 +188,7 @@ static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
         all = _mm512_mask_max_epu8(all, valid, all, low);
         _mm512_storeu_si512(out + i, low);
     }
-    uint8_t lanes[64], most = 0;
-    _mm512_storeu_si512(lanes, all);
-    for (unsigned i = 0; i < 64; i++)
-        most = lanes[i] > most ? lanes[i] : most;
-    return most;
+    return largest(all);
 }
 
 /* ---- Fields ------------------------------------------------------------ */
@@ -371,7 +422,9 @@ static void gather_f64(const lull__expo_fields_t *fields, size_t n,
 }
 
 const lull__expo_kernel_t lull__expo_avx512 = {
+    .count = count,
     .split = split,
+    .ones = ones,
     .pick = pick,
     .merge = merge,
     .map = map,

@@ -4,9 +4,23 @@
 #include "codec/codec_impl.h"
 #include "codec/expo.h"
 
+static void count(const uint8_t *in, size_t n, uint16_t *counts) {
+    /* Four tables, so that equal neighbours do not wait for each other. */
+    uint16_t table[4][256] = {{0}};
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned t = 0; t < 4; t++)
+            table[t][in[i + t]]++;
+    for (; i < n; i++)
+        table[0][in[i]]++;
+    for (unsigned s = 0; s < 256; s++)
+        counts[s] =
+            (uint16_t)(table[0][s] + table[1][s] + table[2][s] + table[3][s]);
+}
+
 static size_t split(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep) {
-    size_t ones = 0;
+    size_t sum = 0;
     for (size_t i = 0; i < n; i += 8) {
         unsigned bits = 0;
         size_t left = n - i < 8 ? n - i : 8;
@@ -19,9 +33,18 @@ static size_t split(const uint8_t *in, size_t n, unsigned threshold,
             }
         }
         mask[i / 8] = (uint8_t)bits;
-        ones += (size_t)__builtin_popcount(bits);
+        sum += (size_t)__builtin_popcount(bits);
     }
-    return ones;
+    return sum;
+}
+
+static size_t ones(const uint8_t *mask, size_t n) {
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i += 8) {
+        unsigned valid = n - i < 8 ? (1u << (n - i)) - 1 : 0xff;
+        sum += (size_t)__builtin_popcount(mask[i / 8] & valid);
+    }
+    return sum;
 }
 
 static unsigned bit_at(const uint8_t *mask, size_t i) {
@@ -181,7 +204,9 @@ lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
 }
 
 const lull__expo_kernel_t lull__expo_portable = {
+    .count = count,
     .split = split,
+    .ones = ones,
     .pick = pick,
     .merge = merge,
     .map = map,

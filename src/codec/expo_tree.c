@@ -6,29 +6,26 @@
 
 /* ---- Planning ---------------------------------------------------------- */
 
-/* Symbols counted: all of a short block, else 64 of every 512. The tree then
+/* Symbols counted: all of a short block, else 64 of every 512 (of 8192 values
+ * that makes 1024). The tree then
  * costs about 0.01 bits a value more than that of all. */
 #define SAMPLE_WHOLE 1024
 #define SAMPLE_RUN 64
 #define SAMPLE_STRIDE 512
 
-static void count(const uint8_t *symbols, size_t n, uint32_t *counts) {
-    /* Four tables, so that equal neighbours do not wait for each other. */
-    uint16_t table[4][256] = {{0}};
-    size_t stride = n <= SAMPLE_WHOLE ? SAMPLE_RUN : SAMPLE_STRIDE;
-    for (size_t i = 0; i < n; i += stride) {
-        const uint8_t *at = symbols + i;
-        size_t run = n - i < SAMPLE_RUN ? n - i : SAMPLE_RUN;
-        size_t k = 0;
-        for (; k + 4 <= run; k += 4)
-            for (unsigned t = 0; t < 4; t++)
-                table[t][at[k + t]]++;
-        for (; k < run; k++)
-            table[0][at[k]]++;
+static void count(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
+                  size_t n, uint16_t *counts) {
+    uint8_t sample[SAMPLE_WHOLE];
+    size_t taken = 0;
+    if (n <= SAMPLE_WHOLE) {
+        kernel->count(symbols, n, counts);
+        return;
     }
-    for (unsigned s = 0; s < 256; s++)
-        counts[s] =
-            (uint32_t)table[0][s] + table[1][s] + table[2][s] + table[3][s];
+    for (size_t i = 0; i + SAMPLE_RUN <= n; i += SAMPLE_STRIDE) {
+        memcpy(sample + taken, symbols + i, SAMPLE_RUN);
+        taken += SAMPLE_RUN;
+    }
+    kernel->count(sample, taken, counts);
 }
 
 /* Which symbols are listed, most frequent first, and what else there is. */
@@ -63,12 +60,23 @@ static void list(plan_t *plan, unsigned symbol, uint32_t weight) {
     plan->symbol[at] = (uint8_t)symbol;
 }
 
-static void make_plan(const uint8_t *symbols, size_t n, plan_t *plan) {
-    uint32_t counts[256];
-    count(symbols, n, counts);
+static bool none_of_8(const uint16_t *counts) {
+    uint64_t words[2];
+    memcpy(words, counts, sizeof words);
+    return (words[0] | words[1]) == 0;
+}
+
+static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
+                      size_t n, plan_t *plan) {
+    uint16_t counts[256];
+    count(kernel, symbols, n, counts);
     plan->listed = plan->escape = plan->total = 0;
     uint32_t once = 0;
     for (unsigned s = 0; s < 256; s++) {
+        if (s % 8 == 0 && none_of_8(counts + s)) {
+            s += 7;
+            continue;
+        }
         if (counts[s] == 0)
             continue;
         list(plan, s, counts[s]);
@@ -86,20 +94,31 @@ static void make_plan(const uint8_t *symbols, size_t n, plan_t *plan) {
 
 /* Ranks: the listed symbols in their order, with all others between, so that
  * every node of the tree is a range of ranks. */
-static void make_ranks(const plan_t *plan, uint8_t *ranks, uint8_t *symbols) {
-    bool is_listed[256] = {false};
-    unsigned others = 256 - plan->listed, next = plan->before;
-    for (unsigned i = 0; i < plan->listed; i++) {
-        unsigned rank = i < plan->before ? i : i + others;
-        ranks[plan->symbol[i]] = (uint8_t)rank;
-        symbols[rank] = plan->symbol[i];
-        is_listed[plan->symbol[i]] = true;
-    }
-    for (unsigned s = 0; s < 256; s++)
-        if (!is_listed[s]) {
-            symbols[next] = (uint8_t)s;
-            ranks[s] = (uint8_t)next++;
+static void make_ranks(const plan_t *plan, uint8_t *ranks) {
+    uint64_t listed[4] = {0};
+    unsigned others = 256 - plan->listed, from = 0;
+    /* The others by runs: each rank is the symbol, moved. */
+    for (unsigned i = 0; i < plan->listed; i++)
+        listed[plan->symbol[i] / 64] |= 1ull << (plan->symbol[i] % 64);
+    unsigned move = plan->before;
+    for (unsigned k = 0; k < 4; k++)
+        for (uint64_t left = listed[k]; left != 0; left &= left - 1) {
+            unsigned s = 64 * k + (unsigned)__builtin_ctzll(left);
+            for (; from <= s; from++)
+                ranks[from] = (uint8_t)(from + move);
+            move--;
         }
+    for (; from < 256; from++)
+        ranks[from] = (uint8_t)(from + move);
+    for (unsigned i = 0; i < plan->listed; i++)
+        ranks[plan->symbol[i]] = (uint8_t)(i < plan->before ? i : i + others);
+}
+
+/* Ranks that came to the escape back to symbols; they are few. */
+static void restore(const uint8_t *ranks, uint8_t *escapes, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        escapes[i] =
+            (uint8_t)((const uint8_t *)memchr(ranks, escapes[i], 256) - ranks);
 }
 
 /* ---- The tree's shape -------------------------------------------------- */
@@ -237,6 +256,21 @@ static uint8_t *child_room(encoder_t *e, int leaf, uint8_t *next) {
     return leaf == e->tree->escape ? e->room->escapes : NULL;
 }
 
+/* Some of what memory will be asked for when this block is done. */
+static void look_ahead(const lull__expo_room_t *room, unsigned node,
+                       bool write) {
+    enum { LINE = 64, LINES = 16 };
+    for (size_t k = 0; k < LINES; k++) {
+        size_t at = (node * LINES + k) * LINE;
+        if (at >= room->ahead_bytes)
+            return;
+        if (write)
+            __builtin_prefetch(room->ahead + at, 1, 2);
+        else
+            __builtin_prefetch(room->ahead + at, 0, 2);
+    }
+}
+
 /* One inner node with the bytes that come to it. */
 typedef struct step {
     const uint8_t *in;
@@ -282,6 +316,7 @@ static bool encode_levels(encoder_t *e, size_t n, uint8_t *from, uint8_t *to) {
                 lull__expo_child(tree, d + 1, 2 * j + k, &s.leaf[k], &inner[k]);
             if (e->used + (s.n + 7) / 8 > e->capacity)
                 return false;
+            look_ahead(e->room, node, false);
             if (s.n != 0)
                 next = encode_node(e, &s, next);
             in += s.n;
@@ -322,13 +357,13 @@ bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
                             lull__expo_coded_t *out) {
     plan_t plan;
     lull__expo_tree_t tree;
-    uint8_t ranks[256], symbols[256];
-    make_plan(room->a, n, &plan);
+    uint8_t ranks[256];
+    make_plan(kernel, room->a, n, &plan);
     if (plan_tree(&plan, plan.escape != 0, &tree) >= plan.total * 31 / 4) {
         lull__expo_tree_raw(n, room, out);
         return true;
     }
-    make_ranks(&plan, ranks, symbols);
+    make_ranks(&plan, ranks);
     unsigned most = kernel->map(room->a, n, ranks, room->b);
     if (plan.escape != 0 && plan.before == plan.listed && most < plan.listed)
         (void)plan_tree(&plan, false, &tree);
@@ -337,8 +372,7 @@ bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
     set_thresholds(&e, &plan);
     if (!encode_levels(&e, n, room->b, room->a))
         return false;
-    for (size_t i = 0; i < e.escapes; i++)
-        room->escapes[i] = symbols[room->escapes[i]];
+    restore(ranks, room->escapes, e.escapes);
     write_table(&tree, out);
     out->masks = room->masks;
     out->mask_bytes = e.used;
@@ -394,22 +428,11 @@ typedef struct masks {
     size_t escapes;
 } masks_t;
 
-static size_t ones_of(const uint8_t *mask, size_t n) {
-    size_t ones = 0, i = 0;
-    for (; i + 64 <= n; i += 64)
-        ones += (size_t)__builtin_popcountll(lull__load64(mask + i / 8));
-    for (; i + 8 <= n; i += 8)
-        ones += (size_t)__builtin_popcount(mask[i / 8]);
-    if (i < n)
-        ones += (size_t)__builtin_popcount(mask[i / 8] & ((1u << (n - i)) - 1));
-    return ones;
-}
-
-static const char *read_masks(const lull__expo_tree_t *tree, size_t n,
-                              const uint8_t **at, const uint8_t *end,
-                              masks_t *masks) {
+static const char *read_masks(const lull__expo_kernel_t *kernel,
+                              const lull__expo_tree_t *tree, const uint8_t **at,
+                              const uint8_t *end, masks_t *masks) {
+    size_t n = masks->size[0];
     masks->escapes = tree->leaves == 1 && tree->escape == 0 ? n : 0;
-    masks->size[0] = n;
     for (unsigned d = 0; d < tree->depth; d++)
         for (unsigned j = 0; j < tree->node_count[d]; j++) {
             unsigned node = tree->node_first[d] + j;
@@ -417,7 +440,7 @@ static const char *read_masks(const lull__expo_tree_t *tree, size_t n,
             if (bytes > (size_t)(end - *at))
                 return "cut off in the masks";
             masks->at[node] = *at;
-            size_t right = ones_of(*at, size);
+            size_t right = kernel->ones(*at, size);
             *at += bytes;
             for (unsigned k = 0; k < 2; k++) {
                 int leaf, inner;
@@ -436,7 +459,7 @@ typedef struct decoder {
     const lull__expo_kernel_t *kernel;
     const lull__expo_tree_t *tree;
     const masks_t *masks;
-    const uint8_t *escapes;
+    const lull__expo_room_t *room;
 } decoder_t;
 
 /* The inner nodes of a depth, from what those below it gave, in `below`. */
@@ -453,12 +476,13 @@ static void decode_level(const decoder_t *d, unsigned depth,
                 side[k] = (lull__expo_side_t){below, 0};
                 below += d->masks->size[inner];
             } else if (leaf == tree->escape) {
-                side[k] = (lull__expo_side_t){d->escapes, 0};
+                side[k] = (lull__expo_side_t){d->room->escapes, 0};
             } else {
                 side[k] = (lull__expo_side_t){NULL, tree->symbol[leaf]};
             }
         }
         size_t size = d->masks->size[node];
+        look_ahead(d->room, node, true);
         if (size != 0)
             d->kernel->merge(d->masks->at[node], size, side[0], side[1], out);
         out += size;
@@ -470,10 +494,10 @@ const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
                                    const lull__expo_room_t *room,
                                    uint8_t *symbols) {
     lull__expo_tree_t tree;
-    masks_t masks;
+    masks_t masks = {.size = {n}};
     const char *wrong = read_table(at, end, &tree);
     if (wrong == NULL)
-        wrong = read_masks(&tree, n, at, end, &masks);
+        wrong = read_masks(kernel, &tree, at, end, &masks);
     if (wrong != NULL)
         return wrong;
     if (masks.escapes > (size_t)(end - *at))
@@ -488,7 +512,7 @@ const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
     }
     memcpy(room->escapes, *at, masks.escapes);
     *at += masks.escapes;
-    decoder_t d = {kernel, &tree, &masks, room->escapes};
+    decoder_t d = {kernel, &tree, &masks, room};
     for (unsigned depth = tree.depth; depth-- > 0;) {
         uint8_t *out = depth % 2 ? room->a : room->b;
         decode_level(&d, depth, depth % 2 ? room->b : room->a,
