@@ -9,12 +9,15 @@
 
 #define STATE_MAX ((size_t)1 << 20) /* bytes of host state a save */
 
+#define TAKEN (SIZE_MAX - 1)
+
 /* What describe needs while it runs. */
 typedef struct describing {
     lull_ckpt_request_t *save;
-    lull__names_t names;  /* of shards and aliases as given, to a count */
-    lull__names_t stored; /* as they will be in the files */
-    uint32_t *shards;     /* how many of the name at an index there are */
+    lull__names_t names; /* as they will be in the files: to an index into
+                            shards for a tensor's own name, else to TAKEN */
+    uint32_t *shards;    /* of the name: how many more than one there are */
+    size_t shard_names;
 } describing_t;
 
 static lull_status_t no_memory(void) {
@@ -74,33 +77,44 @@ static lull__item_t *new_item(lull_ckpt_request_t *save) {
     return item;
 }
 
-/* "w", then "w#1", ...: two tensors must not end under one name. */
-static lull_status_t name_shard(describing_t *d, const lull_ckpt_tensor_t *from,
-                                lull__item_t *item) {
-    lull__arena_t *arena = &d->save->arena;
-    size_t old, index = d->names.count;
-    char *name = lull__arena_text(arena, from->name), *made = NULL;
-    if (name == NULL)
-        return no_memory();
-    lull_status_t status = lull__names_add(&d->names, name, index, &old);
+/* Takes a name that is no tensor's own. */
+static lull_status_t take_name(describing_t *d, const char *name) {
+    size_t old;
+    lull_status_t status = lull__names_add(&d->names, name, TAKEN, &old);
+    if (status == LULL_OK && old != SIZE_MAX)
+        status = bad(name, "two things would be stored under this name");
+    return status;
+}
+
+/* The k-th further shard of `name` is stored as "name#k". */
+static lull_status_t name_further(describing_t *d, lull__shard_t *shard,
+                                  uint32_t k) {
+    char *made;
+    lull_status_t status = lull__name_stored(shard->name, k, &made);
     if (status != LULL_OK)
         return status;
-    uint32_t k = old == SIZE_MAX ? 0 : ++d->shards[old];
-    item->shard.name = item->shard.stored = name;
-    if (k > 0) {
-        status = lull__name_stored(name, k, &made);
-        if (status != LULL_OK)
-            return status;
-        item->shard.stored = lull__arena_text(arena, made);
-        free(made);
-        if (item->shard.stored == NULL)
-            return no_memory();
-    }
-    status = lull__names_add(&d->stored, item->shard.stored, 0, &old);
-    if (status == LULL_OK && old != SIZE_MAX)
-        status = bad(item->shard.stored,
-                     "two shards would be stored under this name");
-    return status;
+    shard->stored = lull__arena_text(&d->save->arena, made);
+    free(made);
+    return shard->stored ? take_name(d, shard->stored) : no_memory();
+}
+
+static lull_status_t name_shard(describing_t *d, const lull_ckpt_tensor_t *from,
+                                lull__shard_t *shard) {
+    size_t old;
+    char *name = lull__arena_text(&d->save->arena, from->name);
+    if (name == NULL)
+        return no_memory();
+    shard->name = shard->stored = name;
+    lull_status_t status =
+        lull__names_add(&d->names, name, d->shard_names, &old);
+    if (status != LULL_OK)
+        return status;
+    if (old == TAKEN)
+        return bad(name, "two things would be stored under this name");
+    if (old != SIZE_MAX)
+        return name_further(d, shard, ++d->shards[old]);
+    d->shard_names++;
+    return LULL_OK;
 }
 
 static lull_status_t add_alias(describing_t *d,
@@ -108,14 +122,11 @@ static lull_status_t add_alias(describing_t *d,
     lull_ckpt_request_t *save = d->save;
     lull__box_t box;
     uint64_t skip;
-    size_t old;
     char *name = lull__arena_text(&save->arena, tensor->name);
     char *of = lull__arena_text(&save->arena, tensor->alias_of);
     if (name == NULL || of == NULL)
         return no_memory();
-    lull_status_t status = lull__names_add(&d->stored, name, 0, &old);
-    if (status == LULL_OK && old != SIZE_MAX)
-        status = bad(name, "is given twice");
+    lull_status_t status = take_name(d, name);
     /* Listed by one of the replicas. */
     if (status == LULL_OK && lull__plan_share(tensor, 0, &box, &skip))
         save->aliases[save->alias_count++] = (lull_ckpt_meta_t){name, of};
@@ -147,7 +158,7 @@ static lull_status_t add_tensor(describing_t *d,
     if (status != LULL_OK)
         return status;
     item->data = tensor->data ? (const char *)tensor->data + skip : NULL;
-    return name_shard(d, tensor, item);
+    return name_shard(d, tensor, shard);
 }
 
 static lull_status_t add_state(describing_t *d, const lull_ckpt_state_t *state,
@@ -165,16 +176,13 @@ static lull_status_t add_state(describing_t *d, const lull_ckpt_state_t *state,
                           state->name);
     *room -= state->bytes;
     size_t n = strlen(state->name) + 1, prefix = strlen(LULL__STATE_PREFIX);
-    size_t old;
     char *stored = lull__arena_alloc(arena, prefix + n);
     char *data = lull__arena_copy(arena, state->data, state->bytes);
     if (stored == NULL || data == NULL)
         return no_memory();
     memcpy(stored, LULL__STATE_PREFIX, prefix);
     memcpy(stored + prefix, state->name, n);
-    status = lull__names_add(&d->stored, stored, 0, &old);
-    if (status == LULL_OK && old != SIZE_MAX)
-        status = bad(stored, "the state is given twice");
+    status = take_name(d, stored);
     if (status != LULL_OK || (!state->per_rank && save->ckpt->options.rank))
         return status; /* rank 0 writes what is global */
     lull__item_t *item = new_item(save);
@@ -259,7 +267,6 @@ static lull_status_t describe(lull_ckpt_request_t *save,
     if (status == LULL_OK && save->ckpt->options.detect_mutation)
         status = lull__mutation_note(save);
     lull__names_free(&d.names);
-    lull__names_free(&d.stored);
     free(d.shards);
     return status;
 }
