@@ -95,33 +95,22 @@ static lull_status_t copy_range(lull__copier_t *copier,
     return status;
 }
 
-static void hash_block(const lull__chunk_t *chunk, const char *data,
-                       uint64_t begin, uint64_t bytes) {
-    chunk->file->hashes[begin / LULL__BLOCK_BYTES] = lull__hash_of(data, bytes);
-}
-
-/* Block by block, so that a block is hashed while it is in the cache; a
- * device that copies later gets the whole chunk first. */
-static lull_status_t copy_chunk(lull__copier_t *copier,
-                                const lull__chunk_t *chunk) {
-    const lull__device_exec_t *exec = copier->ckpt->device->exec;
+/* Blocks are hashed while they are in the cache: `copy` says that each is to
+ * be copied first, at once. */
+static lull_status_t hash_blocks(lull__copier_t *copier,
+                                 const lull__chunk_t *chunk, bool copy) {
     const char *data = lull__ring_data(copier->ckpt->ring, chunk->slot);
-    uint64_t step = LULL__BLOCK_BYTES, fence;
     lull_status_t status = LULL_OK;
-    if (exec->async) {
-        status = copy_range(copier, chunk, chunk->begin, chunk->bytes);
+    for (uint64_t at = 0; status == LULL_OK && at < chunk->bytes;) {
+        uint64_t n = chunk->bytes - at, block = chunk->begin + at;
+        if (n > LULL__BLOCK_BYTES)
+            n = LULL__BLOCK_BYTES;
+        if (copy)
+            status = copy_range(copier, chunk, block, n);
         if (status == LULL_OK)
-            status = exec->fence(copier->ckpt->device, copier->queue, &fence);
-        if (status == LULL_OK)
-            status =
-                exec->fence_wait(copier->ckpt->device, copier->queue, fence);
-    }
-    for (uint64_t at = 0; status == LULL_OK && at < chunk->bytes; at += step) {
-        uint64_t n = chunk->bytes - at < step ? chunk->bytes - at : step;
-        if (!exec->async)
-            status = copy_range(copier, chunk, chunk->begin + at, n);
-        if (status == LULL_OK)
-            hash_block(chunk, data + at, chunk->begin + at, n);
+            chunk->file->hashes[block / LULL__BLOCK_BYTES] =
+                lull__hash_of(data + at, n);
+        at += n;
     }
     return status;
 }
@@ -151,25 +140,10 @@ static void locate(lull_ckpt_request_t *save, uint64_t number,
         chunk->bytes = slot;
 }
 
-/* Copies chunk `number`; the lock is not held. */
-static void copy_one(lull__copier_t *copier, lull_ckpt_request_t *save,
-                     uint64_t number) {
+/* The chunk is in its slot, or will never be. NULL: there was no slot. */
+static void release(lull__copier_t *copier, lull_ckpt_request_t *save,
+                    lull__chunk_t *chunk, lull_status_t status) {
     lull_ckpt_t *ckpt = copier->ckpt;
-    lull__chunk_t *chunk = NULL;
-    uint32_t slot;
-    lull_status_t status;
-    if (lull__ring_take(ckpt->ring, &slot, &copier->waited)) {
-        double from = lull__now();
-        chunk = &ckpt->chunks[slot];
-        chunk->slot = slot;
-        locate(save, number, chunk);
-        status = wait_event(copier, save);
-        if (status == LULL_OK)
-            status = copy_chunk(copier, chunk);
-        copier->busy += lull__now() - from;
-    } else {
-        status = lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
-    }
     if (status != LULL_OK)
         lull__save_fail(save, status);
     pthread_mutex_lock(&ckpt->lock);
@@ -186,27 +160,107 @@ static void copy_one(lull__copier_t *copier, lull_ckpt_request_t *save,
     pthread_mutex_unlock(&ckpt->lock);
 }
 
+/* Lands the chunk that the device is still copying, if there is one. */
+static void land(lull__copier_t *copier) {
+    lull__chunk_t *chunk = copier->flying;
+    lull_device_t *device = copier->ckpt->device;
+    if (chunk == NULL)
+        return;
+    double from = lull__now();
+    copier->flying = NULL;
+    lull_status_t status =
+        device->exec->fence_wait(device, copier->queue, copier->fence);
+    if (status == LULL_OK)
+        status = hash_blocks(copier, chunk, false);
+    copier->busy += lull__now() - from;
+    release(copier, chunk->save, chunk, status);
+}
+
+/* Begins a chunk on a device that copies behind our back. The one before
+ * lands meanwhile, so that the copy engine has work while we hash. */
+static void launch(lull__copier_t *copier, lull__chunk_t *chunk) {
+    const lull__device_exec_t *exec = copier->ckpt->device->exec;
+    uint64_t fence = 0;
+    lull_status_t status =
+        copy_range(copier, chunk, chunk->begin, chunk->bytes);
+    /* The fence comes in any case: what was begun must end. */
+    lull_status_t fenced =
+        exec->fence(copier->ckpt->device, copier->queue, &fence);
+    land(copier);
+    copier->fence = fence;
+    if (status == LULL_OK)
+        status = fenced;
+    if (status == LULL_OK) {
+        copier->flying = chunk;
+        return;
+    }
+    lull__save_fail(chunk->save, status);
+    if (fenced == LULL_OK)
+        (void)exec->fence_wait(copier->ckpt->device, copier->queue, fence);
+    release(copier, chunk->save, chunk, status);
+}
+
+/* A slot; the flying chunk must not be what we wait for. */
+static bool take_slot(lull__copier_t *copier, uint32_t *slot) {
+    if (lull__ring_try_take(copier->ckpt->ring, slot))
+        return true;
+    land(copier);
+    return lull__ring_take(copier->ckpt->ring, slot, &copier->waited);
+}
+
+/* Copies chunk `number`; the lock is not held. */
+static void copy_one(lull__copier_t *copier, lull_ckpt_request_t *save,
+                     uint64_t number) {
+    uint32_t slot;
+    if (!take_slot(copier, &slot)) {
+        release(copier, save, NULL,
+                lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed"));
+        return;
+    }
+    double from = lull__now();
+    lull__chunk_t *chunk = &copier->ckpt->chunks[slot];
+    chunk->slot = slot;
+    locate(save, number, chunk);
+    lull_status_t status = wait_event(copier, save);
+    if (status == LULL_OK && copier->ckpt->device->exec->async) {
+        launch(copier, chunk);
+        return;
+    }
+    if (status == LULL_OK)
+        status = hash_blocks(copier, chunk, true);
+    copier->busy += lull__now() - from;
+    release(copier, save, chunk, status);
+}
+
+/* With the lock held: what to do next is begun. */
+static void begin_work(lull_ckpt_request_t *save, bool to_plan) {
+    if (to_plan) {
+        save->planning = true;
+        return;
+    }
+    save->next_chunk++;
+    save->copying++;
+    if (save->at.copy_begin_s == 0)
+        save->at.copy_begin_s = lull__now();
+}
+
 static void work(lull__copier_t *copier) {
     lull_ckpt_t *ckpt = copier->ckpt;
     bool to_plan;
     pthread_mutex_lock(&ckpt->lock);
     while (!ckpt->stop) {
         lull_ckpt_request_t *save = find_work(ckpt, &to_plan);
-        if (save == NULL) {
+        if (save == NULL && copier->flying == NULL) {
             pthread_cond_wait(&ckpt->changed, &ckpt->lock);
             continue;
         }
-        uint64_t number = save->next_chunk;
-        if (to_plan) {
-            save->planning = true;
-        } else {
-            save->next_chunk++;
-            save->copying++;
-            if (save->at.copy_begin_s == 0)
-                save->at.copy_begin_s = lull__now();
-        }
+        uint64_t number = save ? save->next_chunk : 0;
+        if (save != NULL)
+            begin_work(save, to_plan);
         pthread_mutex_unlock(&ckpt->lock);
-        if (to_plan)
+        if (save == NULL)
+            land(copier);
+        else if (to_plan)
             plan(save);
         else
             copy_one(copier, save, number);

@@ -120,6 +120,8 @@ typedef struct lull__copier {
     void *queue;               /* of the device */
     lull_ckpt_request_t *save; /* whose event the queue was told to wait for */
     uint64_t number;           /* of that save: pointers come again */
+    lull__chunk_t *flying;     /* being copied by the device, */
+    uint64_t fence;            /* until this fence */
     double waited, busy;       /* since last reported */
 } lull__copier_t;
 
