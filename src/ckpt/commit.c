@@ -141,12 +141,17 @@ static void keep_sentence(char out[LULL__SENTENCE_MAX]) {
     snprintf(out, LULL__SENTENCE_MAX, "%s", lull_last_error());
 }
 
-/* The partial directory goes; what is left of it, at the next open. */
+/* The partial directory goes, at once or when nobody writes there any more. */
 static void discard(lull_ckpt_request_t *save) {
     lull__dir_close(&save->dir);
     if (lull__dir_remove_tree(&save->ckpt->dir, save->dir_name) != LULL_OK)
-        lull__log(LULL_LOG_WARN, "left for the next run to delete: %s",
-                  lull_last_error());
+        save->ckpt->garbage = true;
+}
+
+static void collect_garbage(lull_ckpt_t *ckpt, uint64_t before) {
+    if (ckpt->garbage && !ckpt->in_doubt)
+        ckpt->garbage =
+            lull__sweep_own(&ckpt->dir, ckpt->run_id, before) != LULL_OK;
 }
 
 static lull_status_t lead_commit(lull_ckpt_request_t *save, uint64_t *seq) {
@@ -197,6 +202,9 @@ static void lead_cleanup(lull_ckpt_request_t *save) {
     pthread_mutex_lock(&save->ckpt->lock);
     lull_status_t status = save->status;
     pthread_mutex_unlock(&save->ckpt->lock);
+    if (status == LULL_ERR_DURABILITY_UNKNOWN)
+        save->ckpt->in_doubt = true;
+    collect_garbage(save->ckpt, save->number);
     if (status == LULL_OK)
         after_commit(save);
     else if (status != LULL_ERR_DURABILITY_UNKNOWN)
@@ -250,5 +258,7 @@ void *lull__commit_thread(void *arg) {
             lead_cleanup(save);
         retire(save);
     }
+    if (leader)
+        collect_garbage(ckpt, UINT64_MAX);
     return NULL;
 }

@@ -142,6 +142,9 @@ struct lull_ckpt {
     lull__history_t history; /* rank 0: what is committed; the committer's */
     bool direct_refused, direct_probed; /* the opener's */
     uint64_t verdicts_begin;            /* the committer's: first not deleted */
+    /* The committer's: a partial directory could not go yet; one may hold an
+     * older checkpoint whose successor is perhaps not durable. */
+    bool garbage, in_doubt;
     pthread_t threads[3 + LULL__COPY_THREADS_MAX];
     lull__copier_t copiers[LULL__COPY_THREADS_MAX];
     unsigned copier_count;

@@ -53,4 +53,9 @@ lull_status_t lull__trash(const lull__retention_t *what, const char *name,
 lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
                           const char *run_id);
 
+/* Deletes the partial directories of this run's saves below `before`: what
+ * could not go when they failed, because a rank was still writing there. */
+lull_status_t lull__sweep_own(const lull__dir_t *dir, const char *run_id,
+                              uint64_t before);
+
 #endif

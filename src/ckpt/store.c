@@ -83,6 +83,22 @@ static lull_status_t check_space(lull_ckpt_request_t *save) {
     return LULL_OK; /* a file system that cannot tell is tried */
 }
 
+/* Blocks are reserved at once: a full disk shows before anything is written,
+ * and the file system does not extend the file write by write. */
+static lull_status_t reserve(lull_ckpt_request_t *save,
+                             lull__data_file_t *file) {
+    const lull__io_t *io = save->ckpt->io;
+    uint64_t bytes = file->room + file->data_bytes;
+    int rc;
+    do
+        rc = io->ops->allocate(io, file->plain.fd, bytes);
+    while (rc == -EINTR);
+    if (rc == 0 || rc == -EOPNOTSUPP || rc == -ENOSYS)
+        return LULL_OK;
+    return lull__fail_errno(-rc, "%s/%s: reserving %" PRIu64 " bytes failed",
+                            save->dir.path, file->name, bytes);
+}
+
 /* Is an O_DIRECT write taken here? Its bytes are where the header goes. */
 static bool probe_direct(const lull__file_t *file) {
     static const _Alignas(SECTOR) char zeros[SECTOR];
@@ -116,6 +132,8 @@ static lull_status_t open_files(lull_ckpt_request_t *save) {
                                  O_RDWR | O_CREAT | O_TRUNC, &file->plain);
         if (status == LULL_OK)
             open_direct(save, file);
+        if (status == LULL_OK && file->is_direct)
+            status = reserve(save, file);
     }
     return status;
 }

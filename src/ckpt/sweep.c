@@ -30,6 +30,7 @@ static lull_status_t put_back(const lull__dir_t *dir, const char *name,
 typedef struct sweep {
     const lull__dir_t *dir;
     const char *run_id;
+    uint64_t before;
     char **names;
     size_t count, room;
 } sweep_t;
@@ -70,11 +71,19 @@ static lull_status_t sweep_note(const sweep_t *sweep, const char *name) {
     return lull__dir_unlink(sweep->dir, name);
 }
 
+static lull_status_t sweep_own(const sweep_t *sweep, const char *name) {
+    lull__naming_t naming;
+    if (lull__naming_parse(name, &naming) != LULL__NAMING_PARTIAL ||
+        strcmp(naming.run_id, sweep->run_id) != 0 ||
+        naming.save >= sweep->before)
+        return LULL_OK;
+    return lull__dir_remove_tree(sweep->dir, name);
+}
+
 /* Names first, then deeds: a listing may skip what moves under it. */
-static lull_status_t each(const lull__dir_t *dir, const char *run_id,
+static lull_status_t each(sweep_t sweep,
                           lull_status_t (*fn)(const sweep_t *, const char *)) {
-    sweep_t sweep = {.dir = dir, .run_id = run_id};
-    lull_status_t status = lull__dir_list(dir, gather, &sweep);
+    lull_status_t status = lull__dir_list(sweep.dir, gather, &sweep);
     for (size_t i = 0; i < sweep.count; i++) {
         if (status == LULL_OK)
             status = fn(&sweep, sweep.names[i]);
@@ -84,12 +93,18 @@ static lull_status_t each(const lull__dir_t *dir, const char *run_id,
     return status;
 }
 
+lull_status_t lull__sweep_own(const lull__dir_t *dir, const char *run_id,
+                              uint64_t before) {
+    return each((sweep_t){dir, run_id, before, NULL, 0, 0}, sweep_own);
+}
+
 lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
                           const char *run_id) {
-    lull_status_t status = each(dir, run_id, sweep_name);
+    lull_status_t status =
+        each((sweep_t){dir, run_id, 0, NULL, 0, 0}, sweep_name);
     if (status == LULL_OK)
         status = lull__dir_sync(dir);
     if (status == LULL_OK)
-        status = each(lull, run_id, sweep_note);
+        status = each((sweep_t){lull, run_id, 0, NULL, 0, 0}, sweep_note);
     return status;
 }
