@@ -63,6 +63,16 @@ LULL_API extern const char lull__in_place;
  * character. */
 LULL_API lull_status_t lull_policy_check(const char *policy);
 
+/* A policy is "none" (MPI's own calls), a codec for all roles ("mpc",
+ * "zfp:8", "bf16", "mxint8", "expo", "raw"; parameters then travel raw if it is
+ * lossy), a preset ("mzhybrid[:R]": dp zfp:R (8), else mpc;
+ * "zhybrid[:RM[,RD]]": tp and pp zfp:RM (16), dp zfp:RD (8), param raw), or
+ * keys: "dp=zfp:8;tp=mpc;pp=mpc;param=mpc". Further keys: min=BYTES (default
+ * 16384: smaller collectives go to MPI's own call, smaller messages raw). Keys
+ * may follow a codec or preset: "mpc;min=0". A zfp rate at or above a type's
+ * bits means raw. What a codec does not carry goes to MPI, or raw. Lossy codecs
+ * carry sums, averages and messages between two ranks, nothing else. */
+
 /* Wraps a private duplicate of `comm` (intracommunicators only) for one role
  * under a policy; collective, also when one rank's string is malformed. The
  * policy is copied; NULL is "none". The ranks compare version and policy once.
@@ -138,8 +148,11 @@ LULL_API lull_status_t lull_sendrecv(const lull_message_t *send,
                                      lull_comm_t *comm);
 
 /* Nonblocking forms: buffers belong to the library until wait or test
- * completes the request. Progress is made by every blocking lull call and by
- * lull_comm_progress(); there is no progress thread. */
+ * completes the request. Progress is made by every lull call that waits and by
+ * lull_comm_progress(); there is no progress thread. One exception: a blocking
+ * collective on a communicator whose policy is none for every role is MPI's
+ * own blocking call, which moves nothing of lull on. Give all communicators of
+ * a program the same policy string. */
 LULL_API lull_status_t lull_iallreduce(const void *send, void *recv,
                                        size_t count, lull_dtype_t dtype,
                                        lull_op_t op, lull_comm_t *comm,

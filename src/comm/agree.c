@@ -11,6 +11,8 @@ typedef struct record {
     char policy[LULL__POLICY_MAX];
 } record_t;
 
+const char *lull__version_text = LULL_VERSION_STRING;
+
 /* The lowest rank where `bad` is true on all ranks; -1: nowhere. */
 static int lowest(MPI_Comm comm, bool bad, int *rank) {
     int mine, error = MPI_Comm_rank(comm, &mine);
@@ -68,7 +70,7 @@ lull_status_t lull__agree(MPI_Comm comm, lull_status_t local, lull_role_t role,
         return report(comm, culprit, local);
     record_t mine;
     memset(&mine, 0, sizeof mine);
-    snprintf(mine.version, sizeof mine.version, "%s", LULL_VERSION_STRING);
+    snprintf(mine.version, sizeof mine.version, "%s", lull__version_text);
     snprintf(mine.role, sizeof mine.role, "%s", lull_role_name(role));
     lull__policy_text(policy, mine.policy);
     return compare(comm, &mine);

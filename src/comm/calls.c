@@ -214,15 +214,22 @@ static lull_status_t begin(const lull__call_t *call, const route_t *route,
     return status;
 }
 
-/* MPI's own blocking calls, unless something of the engine would stand still
- * meanwhile. */
+/* May MPI block, or would operations of the engine stand still meanwhile? A
+ * blocking collective of MPI does not match a nonblocking one, so that must
+ * follow from what all ranks share; a send or a receive may look around. */
+static bool may_block(const lull__call_t *call) {
+    if (is_pair(call))
+        return lull__engine_active == 0;
+    return !call->comm->codes_elsewhere;
+}
+
 static lull_status_t run_blocking(const lull__call_t *call,
                                   const route_t *route) {
     if (is_local(call)) {
         run_local(call);
         return LULL_OK;
     }
-    if (!route->engine && lull__engine_active == 0)
+    if (!route->engine && may_block(call))
         return lull__native_run(call);
     lull_request_t *request;
     lull_status_t status = begin(call, route, &request);

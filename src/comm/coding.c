@@ -287,8 +287,9 @@ void lull__op_decode(lull_request_t *request, int from,
         return;
     char why[200];
     snprintf(why, sizeof why, "%.199s", lull_last_error());
-    lull__fail(status, "from rank %d: %s", from, why);
-    lull__op_fail(request, status, from);
+    /* Whatever the frame says it is, it is not what was agreed. */
+    lull__fail(LULL_ERR_CORRUPT, "from rank %d: %s", from, why);
+    lull__op_fail(request, LULL_ERR_CORRUPT, from);
 }
 
 /* Where the messages of a call travel. Tags of collectives follow their

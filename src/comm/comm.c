@@ -39,6 +39,8 @@ static lull_status_t fill(lull_comm_t *comm, lull_role_t role,
         return status;
     comm->role = role;
     comm->compressed = strcmp(comm->policy.spec[role], "none") != 0;
+    for (unsigned r = 0; r < LULL_ROLE_COUNT; r++)
+        comm->codes_elsewhere |= strcmp(comm->policy.spec[r], "none") != 0;
     status = lull__codings_fill(comm);
     if (status == LULL_OK)
         status = lull__engine_create(comm);

@@ -67,8 +67,9 @@ struct lull_comm {
     int rank, size;
     lull_role_t role;
     lull__policy_t policy;
-    bool compressed; /* the policy of this role is not none */
-    bool dead;       /* MPI is finalised: the duplicates are gone */
+    bool compressed;      /* the policy of this role is not none */
+    bool codes_elsewhere; /* the policy of some role is not none */
+    bool dead;            /* MPI is finalised: the duplicates are gone */
     lull__coding_t codings[LULL__DTYPES]; /* of the policy */
     struct lull__engine *engine;          /* NULL: one rank */
     lull__counters_t counters;
@@ -118,6 +119,8 @@ lull__coding_t lull__coding_raw(lull_dtype_t dtype);
  * with its sentence; all ranks return the same judgement. */
 lull_status_t lull__agree(MPI_Comm comm, lull_status_t local, lull_role_t role,
                           const lull__policy_t *policy);
+
+extern const char *lull__version_text; /* tests change it */
 
 /* native.c: MPI's own calls, in pieces below 2^31. */
 lull_status_t lull__native_run(const lull__call_t *call);

@@ -60,10 +60,10 @@ void lull__slot_put(lull__engine_t *engine, lull__slot_t *slot) {
 }
 
 /* A collective takes one in and one out for each peer, two for results, one
- * for the sum and one to work in. */
+ * for the sum and one to work in; one is for samples of the error. */
 lull_status_t lull__slots_create(lull_comm_t *comm) {
     lull__engine_t *engine = comm->engine;
-    size_t n = 2 * (size_t)comm->size + 2;
+    size_t n = 2 * (size_t)comm->size + 3;
     engine->slot_bytes = largest(comm);
     if (!room(engine, n + 16))
         return lull__fail(LULL_ERR_NO_MEMORY, "slots of %d ranks", comm->size);
