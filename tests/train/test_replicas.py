@@ -4,6 +4,7 @@ every policy that can be had."""
 from harness import *
 
 REPLICAS = os.path.join(BUILD, "bin", "replicas")
+STEPS, LIMIT = "4", 60
 # ranks, tp, pp, zero
 LAYOUTS = [(2, 1, 1, 0), (2, 2, 1, 0), (3, 1, 1, 1), (8, 2, 2, 0),
            (8, 2, 2, 1)]
@@ -11,24 +12,34 @@ POLICIES = ["none", "mzhybrid:8", "zhybrid:16,8", "zfp:8", "mpc",
             "dp=bf16;tp=bf16;pp=bf16"]
 
 
-def launch(ranks, words):
-    return subprocess.run([LAUNCHER, *FLAGS, "-n", str(ranks), REPLICAS,
-                           *map(str, words)], capture_output=True, text=True,
-                          timeout=LIMIT)
+def launch(name, words):
+    """What the run printed; None where the policy is not built."""
+    ranks = str(words[0])
+    try:
+        result = subprocess.run([LAUNCHER, *FLAGS, "-n", ranks, REPLICAS, data,
+                                 *map(str, words[1:]), STEPS],
+                                capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        check(name, False, "a hang")
+        return ""
+    if "not in this build" in result.stderr:
+        return None
+    check(name, result.returncode == 0, result.stderr[-1000:])
+    return result.stdout
 
 
 fresh_work()
 data = write_text("text")
 for policy in POLICIES:
-    for ranks, tp, pp, zero in LAYOUTS:
-        result = launch(ranks, [data, tp, pp, zero, policy, 4])
+    for layout in LAYOUTS:
+        ranks, tp, pp, zero = layout
         name = f"{policy}, {ranks} ranks, tp {tp}, pp {pp}, zero {zero}"
-        if "not in this build" in result.stderr:
+        said = launch(name, [*layout, policy])
+        if said is None:
             print(f"{policy} skipped: not in this build", flush=True)
             break
-        check(name, result.returncode == 0, result.stderr)
-        print(name, result.stdout.strip(), flush=True)
-        again = launch(ranks, [data, tp, pp, zero, policy, 4])
-        check(name + ", once more", again.stdout == result.stdout,
-              again.stdout)
+        print(name, said.strip(), flush=True)
+        if layout == LAYOUTS[-1]:
+            again = launch(name, [*layout, policy])
+            check(f"{name}, once more", again == said, again)
 finish()

@@ -66,21 +66,22 @@ static void fleet_destroy(fleet_t *fleet) {
         model_destroy(fleet->models[i]);
 }
 
-/* How often each value of a tensor is held, over ranks; by replica 0 alone
- * when `writers`. */
-static void count_box(const shard_t *s, unsigned *seen) {
+/* Adds `weight` to each value of a box. */
+static void count_box(const shard_t *s, unsigned *seen, unsigned weight) {
     for (uint64_t i = 0; i < s->shape[0]; i++)
         for (uint64_t j = 0; j < s->shape[1]; j++)
-            seen[(s->offset[0] + i) * s->global_shape[1] + s->offset[1] + j]++;
+            seen[(s->offset[0] + i) * s->global_shape[1] + s->offset[1] + j] +=
+                weight;
 }
 
+/* Every value has one writer, and holders numbered from 0 without a gap. */
 static void check_tensor(const fleet_t *fleet, const char *name,
                          const tensor_info_t *info) {
     size_t values = (size_t)(info->shape[0] * info->shape[1]);
     unsigned *once = calloc(values, sizeof *once);
     unsigned *all = calloc(values, sizeof *all);
-    assert_non_null(once);
-    assert_non_null(all);
+    unsigned *numbers = calloc(values, sizeof *numbers);
+    assert_true(once && all && numbers);
     unsigned replicas = 0;
     for (int rank = 0; rank < fleet->ranks; rank++) {
         size_t count, boxes = 0;
@@ -92,20 +93,25 @@ static void check_tensor(const fleet_t *fleet, const char *name,
             assert_true(s->replica < s->replicas);
             assert_int_equal(s->ndim, info->ndim);
             if (s->replica == 0)
-                count_box(s, once);
-            count_box(s, all);
+                count_box(s, once, 1);
+            count_box(s, all, 1);
+            count_box(s, numbers, s->replica * s->replica);
             replicas = s->replicas;
             boxes++;
         }
         assert_true(boxes <= 2 * info->ndim - 1);
     }
+    unsigned squares = 0;
+    for (unsigned i = 0; i < replicas; i++)
+        squares += i * i;
     for (size_t i = 0; i < values; i++) {
-        if (once[i] != 1 || all[i] != replicas)
+        if (once[i] != 1 || all[i] != replicas || numbers[i] != squares)
             fail_msg("%s: value %zu: %u writers, %u holders of %u", name, i,
                      once[i], all[i], replicas);
     }
     free(once);
     free(all);
+    free(numbers);
 }
 
 static void boxes_tile_every_tensor(void **state) {
