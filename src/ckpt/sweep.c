@@ -13,12 +13,17 @@
 /* An old checkpoint of the same step was moved away for its successor, which
  * was never published: it goes back. Else it is trash. */
 static lull_status_t put_back(const lull__dir_t *dir, const char *name,
-                              uint64_t step) {
-    lull__entry_name_t home;
-    lull__naming_step(home, step);
-    if (lull__dir_has(dir, home))
-        return lull__dir_remove_tree(dir, name);
-    lull_status_t status = lull__dir_rename(dir, name, dir, home, 0);
+                              const lull__naming_t *was) {
+    lull__entry_name_t home, trash;
+    lull__naming_step(home, was->step);
+    lull__naming_trash(trash, was->run_id, was->save, was->step);
+    lull_status_t status;
+    if (lull__dir_has(dir, home)) {
+        /* Half deleted, it must not have a name that puts it back. */
+        status = lull__dir_rename(dir, name, NULL, trash, 0);
+        return status != LULL_OK ? status : lull__dir_remove_tree(dir, trash);
+    }
+    status = lull__dir_rename(dir, name, dir, home, 0);
     if (status == LULL_OK)
         lull__log(LULL_LOG_WARN,
                   "%s/%s put back: its successor was not "
@@ -59,7 +64,7 @@ static lull_status_t sweep_name(const sweep_t *sweep, const char *name) {
     case LULL__NAMING_TRASH:
         return lull__dir_remove_tree(sweep->dir, name);
     case LULL__NAMING_OLD:
-        return put_back(sweep->dir, name, naming.step);
+        return put_back(sweep->dir, name, &naming);
     default:
         return LULL_OK;
     }
@@ -100,8 +105,11 @@ lull_status_t lull__sweep_own(const lull__dir_t *dir, const char *run_id,
 
 lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
                           const char *run_id) {
-    lull_status_t status =
-        each((sweep_t){dir, run_id, 0, NULL, 0, 0}, sweep_name);
+    /* What is seen here must be what is on disk before anything is deleted:
+     * the last run may have ended between a rename and its sync. */
+    lull_status_t status = lull__dir_sync(dir);
+    if (status == LULL_OK)
+        status = each((sweep_t){dir, run_id, 0, NULL, 0, 0}, sweep_name);
     if (status == LULL_OK)
         status = lull__dir_sync(dir);
     if (status == LULL_OK)

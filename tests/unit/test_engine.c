@@ -417,6 +417,54 @@ static void retention_goes_by_commits(void **state) {
     assert_int_equal(test_count(dir, ".trash"), 0);
 }
 
+/* Overwritten and pruned, it is still there for who opened it before. */
+static void a_reader_keeps_what_it_holds(void **state) {
+    (void)state;
+    static uint32_t x[500000], back[500000], old[500000];
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    options.keep_last = 1;
+    lull_ckpt_t *ckpt = open_one(&options);
+    lull_ckpt_tensor_t tensor = test_tensor("x", LULL_U32, 500000, x);
+    lull_ckpt_info_t *held[2];
+    for (uint64_t step = 1; step <= 2; step++) {
+        test_fill(x, sizeof x, step);
+        lull_ckpt_save_t save = save_of(step, &tensor, 1);
+        assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
+        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0},
+                                      &held[step - 1]));
+    }
+    for (uint64_t step = 2; step <= 4; step++) {
+        test_fill(x, sizeof x, 10 + step);
+        lull_ckpt_save_t save = save_of(step, &tensor, 1);
+        assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
+    }
+    for (uint64_t step = 1; step <= 2; step++) {
+        lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+        slice.name = "x";
+        slice.dtype = LULL_U32;
+        slice.ndim = 1;
+        slice.global_shape[0] = slice.shape[0] = 500000;
+        slice.data = back;
+        lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
+        assert_ok(lull_ckpt_load(held[step - 1], &slice, 1, &load));
+        test_fill(old, sizeof old, step);
+        assert_memory_equal(back, old, sizeof old);
+        assert_ok(lull_ckpt_verify(held[step - 1], NULL, NULL));
+        lull_ckpt_info_destroy(held[step - 1]);
+    }
+    /* Let go of, they go. */
+    lull_ckpt_save_t save = save_of(5, &tensor, 1);
+    assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_int_equal(test_count(dir, "step-"), 1);
+    ckpt = open_one(&options);
+    lull_ckpt_destroy(ckpt);
+    assert_int_equal(test_count(dir, "."), 1);
+}
+
 static void many_saves_leave_nothing_behind(void **state) {
     (void)state;
     uint32_t x[4] = {1, 2, 3, 4};
@@ -460,6 +508,7 @@ int main(void) {
         TEST(mutation_is_detected_and_named),
         TEST(the_same_step_again_replaces_the_old_one),
         TEST(retention_goes_by_commits),
+        TEST(a_reader_keeps_what_it_holds),
         TEST(many_saves_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
