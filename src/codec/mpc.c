@@ -79,6 +79,24 @@ static lull_status_t capacity_error(const lull__out_t *out) {
                       out->capacity);
 }
 
+/* Without the instruction, which this file may not use, the compiler would
+ * call a function for each. */
+static size_t ones(uint64_t x) {
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (size_t)(x * 0x0101010101010101u >> 56);
+}
+
+static size_t count_bits(const uint8_t *bits, size_t bytes) {
+    size_t count = 0, i = 0;
+    for (; i + 8 <= bytes; i += 8)
+        count += ones(lull__load64(bits + i));
+    for (; i < bytes; i++)
+        count += ones(bits[i]);
+    return count;
+}
+
 /* The first `bytes` bytes of a chunk, and values whose differences are zero
  * after them: that is what the format says of values that are not there. */
 static void pad(const shape_t *shape, const uint8_t *values, size_t bytes,
@@ -102,9 +120,7 @@ static size_t encode_tight(const shape_t *shape, const uint8_t *values,
         groups++;
     pad(shape, values, values_bytes, padded);
     shape->kernel->encode(padded, shape->dim, bits, words);
-    size_t count = 0;
-    for (size_t i = 0; i < groups * shape->word; i++)
-        count += (size_t)__builtin_popcount(bits[i]);
+    size_t count = count_bits(bits, groups * shape->word);
     if (count * shape->word > out->capacity - out->bytes)
         return SIZE_MAX;
     memcpy(bitmap, bits, groups * shape->word);
@@ -176,15 +192,6 @@ static lull_status_t check_header(const shape_t *shape, const uint8_t *src,
         return lull__fail(LULL_ERR_CORRUPT, "mpc: %zu bytes end in the bitmap",
                           bytes);
     return LULL_OK;
-}
-
-static size_t count_bits(const uint8_t *bits, size_t bytes) {
-    size_t count = 0, i = 0;
-    for (; i + 8 <= bytes; i += 8)
-        count += (size_t)__builtin_popcountll(lull__load64(bits + i));
-    for (; i < bytes; i++)
-        count += (size_t)__builtin_popcount(bits[i]);
-    return count;
 }
 
 /* Where decoded values go: into an array, or added to sums. */
