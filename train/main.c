@@ -58,6 +58,8 @@ static bool fill_model(run_t *run) {
         status = init_weights_from(run->model, config->init);
     else
         model_init_weights(run->model);
+    /* An open checkpoint is one that retention must not delete. */
+    resume_close(&run->resume);
     if (!agree_ok(run->other, status))
         return false;
     run->first = run->state.step;
@@ -122,7 +124,7 @@ static void tell_beginning(const run_t *run) {
               run->groups.world == 1 ? "" : "s", config->dp, config->tp,
               config->pp, config->zero ? ", sharded optimizer" : "",
               config->global_batch, config->seq, config->comm);
-    if (run->resume.info != NULL)
+    if (run->resume.dir != NULL)
         train_say("resumed from %s", run->resume.where);
     else if (config->ckpt_dir != NULL)
         tell_older(config->ckpt_dir);
