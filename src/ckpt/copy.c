@@ -1,11 +1,13 @@
 /* Copy threads: lay a save out, then move its bytes to the ring, chunk by
- * chunk, hashing each block on the way. */
+ * chunk, hashing each block on the way. Devices that copy in the background
+ * have threads of their own kind: copy_async.c. */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checksum.h"
-#include "engine.h"
+#include "copy.h"
 
 void lull__copy_settle(lull_ckpt_request_t *save) {
     bool failed = save->status != LULL_OK || save->ckpt->cancel;
@@ -23,9 +25,7 @@ void lull__copy_settle(lull_ckpt_request_t *save) {
     pthread_cond_broadcast(&save->ckpt->changed);
 }
 
-/* What a copy thread does next, with the lock held; NULL: nothing now. The
- * oldest save with something to copy comes first. */
-static lull_ckpt_request_t *find_work(lull_ckpt_t *ckpt, bool *plan) {
+lull_ckpt_request_t *lull__copy_find(lull_ckpt_t *ckpt, bool *plan) {
     lull_ckpt_request_t *save = ckpt->pending;
     for (; save != NULL; save = save->next) {
         *plan = !save->planning;
@@ -40,7 +40,7 @@ static lull_ckpt_request_t *find_work(lull_ckpt_t *ckpt, bool *plan) {
     return NULL;
 }
 
-static void plan(lull_ckpt_request_t *save) {
+void lull__copy_plan(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     if (lull__save_status(save) == LULL_OK) {
         lull_status_t status = lull__plan_layout(save);
@@ -68,10 +68,26 @@ static size_t item_at(const lull_ckpt_request_t *save,
     return low;
 }
 
-/* Issues the copies of bytes [begin, begin + bytes) of the file's data. */
-static lull_status_t copy_range(lull__copier_t *copier,
-                                const lull__chunk_t *chunk, uint64_t begin,
-                                uint64_t bytes) {
+static lull_status_t copy_item(lull__copier_t *copier, const lull__item_t *item,
+                               void *to, uint64_t skip, uint64_t bytes) {
+    lull_device_t *device = copier->ckpt->device;
+    const char *from = (const char *)item->data + skip;
+    if (item->host) {
+        memcpy(to, from, bytes);
+        return LULL_OK;
+    }
+    lull_status_t status =
+        device->exec->copy_out(device, copier->queue, to, from, bytes);
+    if (status == LULL_OK)
+        return LULL_OK;
+    char why[LULL__SENTENCE_MAX / 2];
+    snprintf(why, sizeof why, "%s", lull_last_error());
+    return lull__fail(status, "tensor '%.200s': %s", item->shard.name, why);
+}
+
+lull_status_t lull__copy_range(lull__copier_t *copier,
+                               const lull__chunk_t *chunk, uint64_t begin,
+                               uint64_t bytes) {
     lull_ckpt_t *ckpt = copier->ckpt;
     lull_ckpt_request_t *save = chunk->save;
     size_t i = item_at(save, chunk->file, begin);
@@ -83,41 +99,38 @@ static lull_status_t copy_range(lull__copier_t *copier,
         uint64_t end = item->shard.end;
         if (end > begin + bytes)
             end = begin + bytes;
-        const char *from = (const char *)item->data + (at - item->shard.begin);
-        if (end > at && item->host)
-            memcpy(to, from, end - at);
-        else if (end > at)
-            status = ckpt->device->exec->copy_out(ckpt->device, copier->queue,
-                                                  to, from, end - at);
+        if (end > at)
+            status =
+                copy_item(copier, item, to, at - item->shard.begin, end - at);
         to += end - at;
         at = end;
     }
     return status;
 }
 
-/* Blocks are hashed while they are in the cache: `copy` says that each is to
- * be copied first, at once. */
-static lull_status_t hash_blocks(lull__copier_t *copier,
-                                 const lull__chunk_t *chunk, bool copy) {
-    const char *data = lull__ring_data(copier->ckpt->ring, chunk->slot);
+void lull__copy_hash(const lull__chunk_t *chunk, uint64_t at, uint64_t bytes) {
+    const lull__ring_t *ring = chunk->save->ckpt->ring;
+    const char *data = lull__ring_data(ring, chunk->slot);
+    uint64_t block = (chunk->begin + at) / LULL__BLOCK_BYTES;
+    chunk->file->hashes[block] = lull__hash_of(data + at, bytes);
+}
+
+/* Block by block, so that a block is hashed while it is in the cache. */
+static lull_status_t copy_chunk(lull__copier_t *copier,
+                                const lull__chunk_t *chunk) {
+    uint64_t step = LULL__BLOCK_BYTES;
     lull_status_t status = LULL_OK;
-    for (uint64_t at = 0; status == LULL_OK && at < chunk->bytes;) {
-        uint64_t n = chunk->bytes - at, block = chunk->begin + at;
-        if (n > LULL__BLOCK_BYTES)
-            n = LULL__BLOCK_BYTES;
-        if (copy)
-            status = copy_range(copier, chunk, block, n);
+    for (uint64_t at = 0; status == LULL_OK && at < chunk->bytes; at += step) {
+        uint64_t n = chunk->bytes - at < step ? chunk->bytes - at : step;
+        status = lull__copy_range(copier, chunk, chunk->begin + at, n);
         if (status == LULL_OK)
-            chunk->file->hashes[block / LULL__BLOCK_BYTES] =
-                lull__hash_of(data + at, n);
-        at += n;
+            lull__copy_hash(chunk, at, n);
     }
     return status;
 }
 
-/* The save's event, once for each save and thread. */
-static lull_status_t wait_event(lull__copier_t *copier,
-                                lull_ckpt_request_t *save) {
+lull_status_t lull__copy_after(lull__copier_t *copier,
+                               lull_ckpt_request_t *save) {
     if (copier->save == save && copier->number == save->number)
         return LULL_OK;
     copier->save = save;
@@ -126,24 +139,54 @@ static lull_status_t wait_event(lull__copier_t *copier,
                                                    copier->queue, save->event);
 }
 
-static void locate(lull_ckpt_request_t *save, uint64_t number,
-                   lull__chunk_t *chunk) {
+lull__chunk_t *lull__copy_locate(lull_ckpt_request_t *save, uint64_t number,
+                                 uint32_t index) {
+    lull__chunk_t *chunk = &save->ckpt->chunks[index];
     uint64_t slot = lull__ring_slot_bytes(save->ckpt->ring);
     size_t f = save->file_count - 1;
     while (save->files[f].first_chunk > number)
         f--;
+    chunk->slot = index;
     chunk->save = save;
     chunk->file = &save->files[f];
     chunk->begin = (number - chunk->file->first_chunk) * slot;
     chunk->bytes = chunk->file->data_bytes - chunk->begin;
     if (chunk->bytes > slot)
         chunk->bytes = slot;
+    return chunk;
 }
 
-/* The chunk is in its slot, or will never be. NULL: there was no slot. */
-static void release(lull__copier_t *copier, lull_ckpt_request_t *save,
-                    lull__chunk_t *chunk, lull_status_t status) {
+void lull__copy_claim(lull_ckpt_request_t *save) {
+    save->next_chunk++;
+    save->copying++;
+    if (save->at.copy_begin_s == 0)
+        save->at.copy_begin_s = lull__now();
+}
+
+void lull__copy_count(lull__copier_t *copier) {
     lull_ckpt_t *ckpt = copier->ckpt;
+    ckpt->stats.backpressure_s += copier->waited;
+    ckpt->stats.copy_s += copier->busy;
+    copier->waited = copier->busy = 0;
+}
+
+/* Copies chunk `number`; the lock is not held. */
+static void copy_one(lull__copier_t *copier, lull_ckpt_request_t *save,
+                     uint64_t number) {
+    lull_ckpt_t *ckpt = copier->ckpt;
+    lull__chunk_t *chunk = NULL;
+    uint32_t slot;
+    lull_status_t status;
+    if (lull__ring_take(ckpt->ring, &slot, &copier->waited)) {
+        double from = lull__now();
+        chunk = lull__copy_locate(save, number, slot);
+        status = lull__copy_after(copier, save);
+        if (status == LULL_OK)
+            status = copy_chunk(copier, chunk);
+        copier->busy += lull__now() - from;
+    } else {
+        status = lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
+    }
     if (status != LULL_OK)
         lull__save_fail(save, status);
     pthread_mutex_lock(&ckpt->lock);
@@ -151,97 +194,12 @@ static void release(lull__copier_t *copier, lull_ckpt_request_t *save,
     if (chunk != NULL) {
         save->bytes_copied += chunk->bytes;
         ckpt->stats.bytes_copied += chunk->bytes;
+        save->writing++;
         lull__chunk_ready(chunk);
     }
-    ckpt->stats.backpressure_s += copier->waited;
-    ckpt->stats.copy_s += copier->busy;
-    copier->waited = copier->busy = 0;
+    lull__copy_count(copier);
     lull__copy_settle(save);
     pthread_mutex_unlock(&ckpt->lock);
-}
-
-/* Lands the chunk that the device is still copying, if there is one. */
-static void land(lull__copier_t *copier) {
-    lull__chunk_t *chunk = copier->flying;
-    lull_device_t *device = copier->ckpt->device;
-    if (chunk == NULL)
-        return;
-    double from = lull__now();
-    copier->flying = NULL;
-    lull_status_t status =
-        device->exec->fence_wait(device, copier->queue, copier->fence);
-    if (status == LULL_OK)
-        status = hash_blocks(copier, chunk, false);
-    copier->busy += lull__now() - from;
-    release(copier, chunk->save, chunk, status);
-}
-
-/* Begins a chunk on a device that copies behind our back. The one before
- * lands meanwhile, so that the copy engine has work while we hash. */
-static void launch(lull__copier_t *copier, lull__chunk_t *chunk) {
-    const lull__device_exec_t *exec = copier->ckpt->device->exec;
-    uint64_t fence = 0;
-    lull_status_t status =
-        copy_range(copier, chunk, chunk->begin, chunk->bytes);
-    /* The fence comes in any case: what was begun must end. */
-    lull_status_t fenced =
-        exec->fence(copier->ckpt->device, copier->queue, &fence);
-    land(copier);
-    copier->fence = fence;
-    if (status == LULL_OK)
-        status = fenced;
-    if (status == LULL_OK) {
-        copier->flying = chunk;
-        return;
-    }
-    lull__save_fail(chunk->save, status);
-    if (fenced == LULL_OK)
-        (void)exec->fence_wait(copier->ckpt->device, copier->queue, fence);
-    release(copier, chunk->save, chunk, status);
-}
-
-/* A slot; the flying chunk must not be what we wait for. */
-static bool take_slot(lull__copier_t *copier, uint32_t *slot) {
-    if (lull__ring_try_take(copier->ckpt->ring, slot))
-        return true;
-    land(copier);
-    return lull__ring_take(copier->ckpt->ring, slot, &copier->waited);
-}
-
-/* Copies chunk `number`; the lock is not held. */
-static void copy_one(lull__copier_t *copier, lull_ckpt_request_t *save,
-                     uint64_t number) {
-    uint32_t slot;
-    if (!take_slot(copier, &slot)) {
-        release(copier, save, NULL,
-                lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed"));
-        return;
-    }
-    double from = lull__now();
-    lull__chunk_t *chunk = &copier->ckpt->chunks[slot];
-    chunk->slot = slot;
-    locate(save, number, chunk);
-    lull_status_t status = wait_event(copier, save);
-    if (status == LULL_OK && copier->ckpt->device->exec->async) {
-        launch(copier, chunk);
-        return;
-    }
-    if (status == LULL_OK)
-        status = hash_blocks(copier, chunk, true);
-    copier->busy += lull__now() - from;
-    release(copier, save, chunk, status);
-}
-
-/* With the lock held: what to do next is begun. */
-static void begin_work(lull_ckpt_request_t *save, bool to_plan) {
-    if (to_plan) {
-        save->planning = true;
-        return;
-    }
-    save->next_chunk++;
-    save->copying++;
-    if (save->at.copy_begin_s == 0)
-        save->at.copy_begin_s = lull__now();
 }
 
 static void work(lull__copier_t *copier) {
@@ -249,19 +207,19 @@ static void work(lull__copier_t *copier) {
     bool to_plan;
     pthread_mutex_lock(&ckpt->lock);
     while (!ckpt->stop) {
-        lull_ckpt_request_t *save = find_work(ckpt, &to_plan);
-        if (save == NULL && copier->flying == NULL) {
+        lull_ckpt_request_t *save = lull__copy_find(ckpt, &to_plan);
+        if (save == NULL) {
             pthread_cond_wait(&ckpt->changed, &ckpt->lock);
             continue;
         }
-        uint64_t number = save ? save->next_chunk : 0;
-        if (save != NULL)
-            begin_work(save, to_plan);
+        uint64_t number = save->next_chunk;
+        if (to_plan)
+            save->planning = true;
+        else
+            lull__copy_claim(save);
         pthread_mutex_unlock(&ckpt->lock);
-        if (save == NULL)
-            land(copier);
-        else if (to_plan)
-            plan(save);
+        if (to_plan)
+            lull__copy_plan(save);
         else
             copy_one(copier, save, number);
         pthread_mutex_lock(&ckpt->lock);

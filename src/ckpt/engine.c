@@ -279,6 +279,7 @@ static lull_status_t start_thread(lull_ckpt_t *ckpt, const char *name,
 }
 
 static lull_status_t start_copiers(lull_ckpt_t *ckpt) {
+    bool async = ckpt->device->exec->async;
     lull_status_t status = LULL_OK;
     while (status == LULL_OK &&
            ckpt->copier_count < ckpt->options.copy_threads) {
@@ -288,7 +289,11 @@ static lull_status_t start_copiers(lull_ckpt_t *ckpt) {
         if (status != LULL_OK)
             break;
         ckpt->copier_count++;
-        status = start_thread(ckpt, "lull-copy", lull__copy_thread, copier);
+        status = start_thread(
+            ckpt, "lull-copy",
+            async ? lull__copy_async_thread : lull__copy_thread, copier);
+        if (status == LULL_OK && async)
+            status = start_thread(ckpt, "lull-hash", lull__hash_thread, ckpt);
     }
     return status;
 }
@@ -326,6 +331,8 @@ static lull_ckpt_t *create(void) {
         free(ckpt);
         return NULL;
     }
+    pthread_cond_init(&ckpt->landed_changed, NULL);
+    ckpt->landed_tail = &ckpt->landed;
     pthread_mutex_init(&ckpt->lock, NULL);
     ckpt->dir = ckpt->lull_dir = (lull__dir_t)LULL__DIR_CLOSED;
     ckpt->io = lull__io_default();
@@ -369,6 +376,7 @@ static void stop(lull_ckpt_t *ckpt) {
         pthread_cond_wait(&ckpt->changed, &ckpt->lock);
     ckpt->stop = true;
     pthread_cond_broadcast(&ckpt->changed);
+    pthread_cond_broadcast(&ckpt->landed_changed);
     pthread_mutex_unlock(&ckpt->lock);
     while (ckpt->thread_count > 0)
         pthread_join(ckpt->threads[--ckpt->thread_count], NULL);
@@ -420,6 +428,7 @@ void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
     lull__dir_close(&ckpt->dir);
     free(ckpt->cpus);
     free(ckpt->dir_path);
+    pthread_cond_destroy(&ckpt->landed_changed);
     pthread_cond_destroy(&ckpt->changed);
     pthread_mutex_destroy(&ckpt->lock);
     free(ckpt);

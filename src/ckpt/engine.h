@@ -59,7 +59,9 @@ typedef struct lull__chunk {
     lull__data_file_t *file;
     uint64_t begin, bytes; /* of the file's data */
     uint32_t slot;
-    struct lull__chunk *next; /* waiting for the file to be open */
+    uint64_t fence;           /* of an asynchronous device's copies */
+    struct lull__chunk *next; /* in flight, landed, or waiting for the file to
+                                 be open */
 } lull__chunk_t;
 
 /* One save; the public request is a reference to it. Plain fields are set by
@@ -120,9 +122,10 @@ typedef struct lull__copier {
     void *queue;               /* of the device */
     lull_ckpt_request_t *save; /* whose event the queue was told to wait for */
     uint64_t number;           /* of that save: pointers come again */
-    lull__chunk_t *flying;     /* being copied by the device, */
-    uint64_t fence;            /* until this fence */
     double waited, busy;       /* since last reported */
+    /* An asynchronous device's: issued and not waited for, the oldest first. */
+    lull__chunk_t *flying, **flying_tail;
+    unsigned flying_count;
 } lull__copier_t;
 
 struct lull_ckpt {
@@ -145,7 +148,7 @@ struct lull_ckpt {
     /* The committer's: a partial directory could not go yet; one may hold an
      * older checkpoint whose successor is perhaps not durable. */
     bool garbage, in_doubt;
-    pthread_t threads[3 + LULL__COPY_THREADS_MAX];
+    pthread_t threads[3 + 2 * LULL__COPY_THREADS_MAX];
     lull__copier_t copiers[LULL__COPY_THREADS_MAX];
     unsigned copier_count;
     unsigned thread_count;
@@ -156,6 +159,8 @@ struct lull_ckpt {
     unsigned pending_count;
     uint64_t next_number;
     bool closed, cancel, stop;
+    lull__chunk_t *landed, **landed_tail; /* to be hashed */
+    pthread_cond_t landed_changed;
     lull__failure_t failures[LULL__FAILURES_MAX];
     unsigned failure_count;
     lull_ckpt_stats_t stats;
@@ -208,16 +213,18 @@ bool lull__wait_flag(lull_ckpt_t *ckpt, lull_ckpt_request_t *save, size_t flag,
  * list; LULL_OK if there is none. */
 lull_status_t lull__wait_report(lull_ckpt_t *ckpt);
 
-/* copy.c, store.c, commit.c: threads' functions; arg is the engine, or a
- * copier. */
+/* copy.c, copy_async.c, store.c, commit.c: threads' functions; arg is the
+ * engine, or of copiers the copier. */
 void *lull__copy_thread(void *arg);
+void *lull__copy_async_thread(void *arg);
+void *lull__hash_thread(void *arg);
 void *lull__open_thread(void *arg);
 void *lull__finish_thread(void *arg);
 void *lull__commit_thread(void *arg);
 /* With the lock held: is copying over? */
 void lull__copy_settle(lull_ckpt_request_t *save);
-/* With the lock held: a chunk is in its slot; its write begins, now or when
- * the file is open. */
+/* With the lock held: a chunk is in its slot, and counted in save->writing;
+ * its write begins, now or when the file is open. */
 void lull__chunk_ready(lull__chunk_t *chunk);
 /* With the lock held: lets go of chunks that will not be written. */
 void lull__chunks_drop(lull_ckpt_request_t *save);

@@ -354,12 +354,41 @@ static lull_status_t check_extra(const lull_ckpt_info_t *info,
 
 /* ---- */
 
+#define BLOCKS_BYTES ((size_t)LULL__READ_BLOCKS * LULL__BLOCK_BYTES)
+
+/* A device copies from memory of its own kind: pinned, and near to it. */
+static lull_status_t alloc_blocks(loader_t *loader, char **out) {
+    const char *note;
+    void *blocks = NULL;
+    if (loader->device != NULL) {
+        lull_status_t status = loader->device->memory->staging_alloc(
+            loader->device, BLOCKS_BYTES, &blocks, &note);
+        if (status != LULL_OK)
+            return status;
+    } else {
+        blocks = aligned_alloc(4096, BLOCKS_BYTES);
+        if (blocks == NULL)
+            return lull__fail(LULL_ERR_NO_MEMORY, "a buffer for reading");
+    }
+    *out = blocks;
+    return LULL_OK;
+}
+
+static void free_blocks(loader_t *loader, char *blocks) {
+    if (loader->device != NULL)
+        loader->device->memory->staging_free(loader->device, blocks,
+                                             BLOCKS_BYTES);
+    else
+        free(blocks);
+}
+
 static void free_workers(loader_t *loader) {
     for (unsigned i = 0; loader->workers != NULL && i < loader->threads; i++) {
-        free(loader->workers[i].blocks);
+        /* It waits for copies from the blocks. */
         if (loader->workers[i].queue != NULL)
             loader->device->exec->queue_destroy(loader->device,
                                                 loader->workers[i].queue);
+        free_blocks(loader, loader->workers[i].blocks);
         lull_codec_scratch_destroy(loader->workers[i].scratch);
     }
     free(loader->workers);
@@ -371,14 +400,10 @@ static lull_status_t make_workers(loader_t *loader) {
         return lull__fail(LULL_ERR_NO_MEMORY, "%u readers", loader->threads);
     for (unsigned i = 0; i < loader->threads; i++) {
         worker_t *worker = &loader->workers[i];
-        worker->blocks =
-            aligned_alloc(4096, LULL__READ_BLOCKS * LULL__BLOCK_BYTES);
-        if (worker->blocks == NULL)
-            return lull__fail(LULL_ERR_NO_MEMORY, "a buffer for reading");
-        if (loader->device == NULL)
-            continue;
-        lull_status_t status =
-            loader->device->exec->queue_create(loader->device, &worker->queue);
+        lull_status_t status = alloc_blocks(loader, &worker->blocks);
+        if (status == LULL_OK && loader->device != NULL)
+            status = loader->device->exec->queue_create(loader->device,
+                                                        &worker->queue);
         if (status != LULL_OK)
             return status;
     }

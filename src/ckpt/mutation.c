@@ -16,6 +16,13 @@ typedef struct reader {
     char *bounce; /* NULL: the host sees tensors as they are */
 } reader_t;
 
+static void close_reader(reader_t *reader) {
+    if (reader->bounce == NULL)
+        return;
+    reader->device->exec->queue_destroy(reader->device, reader->queue);
+    free(reader->bounce);
+}
+
 static lull_status_t open_reader(lull_ckpt_request_t *save, reader_t *reader) {
     lull_device_t *device = save->ckpt->device;
     *reader = (reader_t){.device = device};
@@ -28,15 +35,8 @@ static lull_status_t open_reader(lull_ckpt_request_t *save, reader_t *reader) {
     if (status == LULL_OK && save->event != NULL)
         status = device->exec->queue_after(device, reader->queue, save->event);
     if (status != LULL_OK)
-        free(reader->bounce);
+        close_reader(reader);
     return status;
-}
-
-static void close_reader(reader_t *reader) {
-    if (reader->bounce == NULL)
-        return;
-    reader->device->exec->queue_destroy(reader->device, reader->queue);
-    free(reader->bounce);
 }
 
 static lull_status_t hash_bounced(reader_t *reader, const lull__item_t *item,

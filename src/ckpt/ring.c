@@ -53,7 +53,7 @@ lull_status_t lull__ring_create(lull_device_t *device, uint64_t budget,
     if (status != LULL_OK)
         goto free_stack;
     if (note != NULL)
-        lull__log(LULL_LOG_WARN, "staging buffer is not pinned: %s", note);
+        lull__log(LULL_LOG_WARN, "staging buffer: %s", note);
     if (lull__cond_init(&ring->given) != 0) {
         status = lull__fail(LULL_ERR_NO_MEMORY, "the staging buffer");
         goto free_data;

@@ -209,7 +209,6 @@ static void write_chunk(lull__chunk_t *chunk) {
 
 void lull__chunk_ready(lull__chunk_t *chunk) {
     lull_ckpt_request_t *save = chunk->save;
-    save->writing++;
     if (save->opened && save->status == LULL_OK) {
         write_chunk(chunk);
         return;
@@ -224,7 +223,8 @@ void lull__chunks_drop(lull_ckpt_request_t *save) {
     while (save->waiting != NULL) {
         lull__chunk_t *chunk = save->waiting;
         save->waiting = chunk->next;
-        save->writing--;
+        if (--save->writing == 0)
+            pthread_cond_broadcast(&save->ckpt->changed);
         lull__ring_give(save->ckpt->ring, chunk->slot);
     }
 }
