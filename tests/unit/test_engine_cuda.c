@@ -22,6 +22,7 @@ typedef struct kit {
     void (*read)(void *to, const void *from, size_t bytes);
     lull_stream_t (*stream)(void);
     void (*stream_destroy)(lull_stream_t stream);
+    void (*sync)(lull_stream_t stream);
     /* All bytes become `value`, `seconds` after the stream gets there. */
     void (*late_fill)(lull_stream_t stream, double seconds, void *data,
                       unsigned char value, size_t bytes);
@@ -47,6 +48,7 @@ static const kit_t cuda_kit = {
     .read = cuda_world_read,
     .stream = cuda_stream,
     .stream_destroy = cuda_world_stream_destroy,
+    .sync = cuda_world_sync,
     .late_fill = cuda_world_late_fill,
 };
 
@@ -78,6 +80,10 @@ static void sim_stream_destroy(lull_stream_t stream) {
     lull_sim_stream_destroy(device, stream);
 }
 
+static void sim_sync(lull_stream_t stream) {
+    assert_ok(lull_sim_stream_wait(device, stream));
+}
+
 static void fill(void *ctx, void *data, size_t bytes) {
     memset(data, (int)(intptr_t)ctx, bytes);
 }
@@ -102,6 +108,7 @@ static const kit_t sim_kit = {
     .read = sim_read,
     .stream = sim_stream,
     .stream_destroy = sim_stream_destroy,
+    .sync = sim_sync,
     .late_fill = sim_late_fill,
 };
 
@@ -437,6 +444,7 @@ static void cancelled(const kit_t *with) {
         lull_ckpt_destroy(ckpt);
         assert_false(test_has(dir, "step-00000001"));
     }
+    kit->sync(LULL_STREAM_DEFAULT); /* the kernels are the test's own */
     kit->free(data);
     end();
 }
@@ -450,11 +458,12 @@ static void cancelled(const kit_t *with) {
         (void)state;                           \
         name(&sim_kit);                        \
     }
-#define KITS(X)                                                \
-    X(late_kernel)                                             \
-    X(late_kernel_on_the_default_stream)                       \
-    X(freed_after_the_snapshot) X(ring_wraps) X(back_pressure) \
-        X(load_to_the_device) X(bad_pointer) X(detects_mutation) X(cancelled)
+#define KITS(X)                                                         \
+    X(late_kernel)                                                      \
+    X(late_kernel_on_the_default_stream)                                \
+    X(freed_after_the_snapshot)                                         \
+    X(ring_wraps) X(back_pressure) X(load_to_the_device) X(bad_pointer) \
+        X(detects_mutation) X(cancelled)
 KITS(BOTH)
 
 /* ---- Only on the driver that tests play ---- */
