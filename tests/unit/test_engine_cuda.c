@@ -458,12 +458,18 @@ static void cancelled(const kit_t *with) {
         (void)state;                           \
         name(&sim_kit);                        \
     }
+/* clang-format off */
 #define KITS(X)                                                         \
     X(late_kernel)                                                      \
     X(late_kernel_on_the_default_stream)                                \
     X(freed_after_the_snapshot)                                         \
-    X(ring_wraps) X(back_pressure) X(load_to_the_device) X(bad_pointer) \
-        X(detects_mutation) X(cancelled)
+    X(ring_wraps)                                                       \
+    X(back_pressure)                                                    \
+    X(load_to_the_device)                                               \
+    X(bad_pointer)                                                      \
+    X(detects_mutation)                                                 \
+    X(cancelled)
+/* clang-format on */
 KITS(BOTH)
 
 /* ---- Only on the driver that tests play ---- */
