@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the figures of the README, each against its yardstick in the same run:
-#     bench/run.sh codec|all [--json FILE] [--quick]
+#     bench/run.sh codec|allreduce|all [--json FILE] [--quick]
 # codec also takes NAME=FILE.safetensors, e.g. gradients=grads.safetensors as
 # `lull-train --dump-grads` writes it.
 set -euo pipefail
@@ -28,8 +28,23 @@ run_codec() {
     "$build/bin/bench_codec" "$@"
 }
 
+# On an emulated cluster, so as root. A short run has fewer sizes and calls.
+run_allreduce() {
+    local options=()
+    compile mpi_allreduce
+    machine
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --quick) options+=(--sizes "1KiB,16MiB" --policies none,zfp:8) ;;
+        *) options+=("$1") ;;
+        esac
+        shift
+    done
+    bench/cluster.sh with 4 1gbit "$build/bin/mpi_allreduce" "${options[@]}"
+}
+
 # One row for each benchmark: its name is the function's after run_.
-benches=(codec)
+benches=(codec allreduce)
 
 [ $# -ge 1 ] || usage
 what=$1
