@@ -311,6 +311,8 @@ static lull_status_t start(lull_ckpt_t *ckpt) {
     ckpt->chunks = calloc(lull__ring_slots(ckpt->ring), sizeof *ckpt->chunks);
     if (ckpt->chunks == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "opening %s", ckpt->dir_path);
+    how.buffer = lull__ring_data(ckpt->ring, 0);
+    how.buffer_bytes = lull__ring_bytes(ckpt->ring);
     status = lull__io_queue_create(&how, &ckpt->queue);
     if (status == LULL_OK)
         status = start_copiers(ckpt);

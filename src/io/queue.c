@@ -1,96 +1,45 @@
-/* Writes in flight, by threads. */
+/* The queue of writes: what backends share, and the choice of one. */
 #include "queue.h"
 
-#include <pthread.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "queue_backend.h"
 
-struct lull__io_queue {
-    lull__io_queue_options_t options;
-    pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t changed;
-    lull__io_job_t *head, **tail;
-    bool stop;
-    double busy;
-    double next_write; /* when the rate cap allows one again */
-    unsigned started;
-    pthread_t threads[];
-};
+void lull__io_queue_init(lull__io_queue_t *queue,
+                         const lull__io_queue_options_t *options,
+                         const lull__io_queue_ops_t *ops) {
+    queue->ops = ops;
+    queue->options = *options;
+    queue->tail = &queue->head;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->changed, NULL);
+}
 
-/* With the lock held: NULL once stopped and empty. */
-static lull__io_job_t *pop(lull__io_queue_t *queue) {
-    while (queue->head == NULL && !queue->stop)
-        pthread_cond_wait(&queue->changed, &queue->lock);
+void lull__io_queue_fini(lull__io_queue_t *queue) {
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+lull__io_job_t *lull__io_queue_pop(lull__io_queue_t *queue, bool *stopped) {
+    pthread_mutex_lock(&queue->lock);
     lull__io_job_t *job = queue->head;
     if (job != NULL) {
         queue->head = job->next;
         if (queue->head == NULL)
             queue->tail = &queue->head;
     }
+    *stopped = job == NULL && queue->stop;
+    pthread_mutex_unlock(&queue->lock);
     return job;
 }
 
-/* With the lock held: books `bytes` at the capped rate and tells when they
- * may go. The cap is on the average, a job goes as a whole. */
-static double book(lull__io_queue_t *queue, uint64_t bytes) {
-    double now = lull__now(), start = queue->next_write;
-    if (queue->options.write_cap == 0)
-        return now;
-    if (start < now)
-        start = now;
-    queue->next_write =
-        start + (double)bytes / (double)queue->options.write_cap;
-    return start;
-}
-
-static void *work(void *arg) {
-    lull__io_queue_t *queue = arg;
+void lull__io_queue_spent(lull__io_queue_t *queue, double seconds) {
     pthread_mutex_lock(&queue->lock);
-    for (;;) {
-        lull__io_job_t *job = pop(queue);
-        if (job == NULL)
-            break;
-        double start = book(queue, job->bytes);
-        bool stopping = queue->stop;
-        pthread_mutex_unlock(&queue->lock);
-        double now = lull__now();
-        if (start > now && !stopping)
-            lull__sleep(start - now);
-        double from = lull__now();
-        lull_status_t status =
-            lull__file_write(job->file, job->data, job->bytes, job->offset);
-        double spent = lull__now() - from;
-        job->done(job, status);
-        pthread_mutex_lock(&queue->lock);
-        queue->busy += spent;
-    }
+    queue->busy += seconds;
     pthread_mutex_unlock(&queue->lock);
-    return NULL;
-}
-
-lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
-                                    lull__io_queue_t **out) {
-    lull__io_queue_t *queue =
-        calloc(1, sizeof *queue + options->threads * sizeof(pthread_t));
-    if (queue == NULL)
-        return lull__fail(LULL_ERR_NO_MEMORY, "the queue of writes");
-    queue->options = *options;
-    queue->tail = &queue->head;
-    pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->changed, NULL);
-    while (queue->started < options->threads) {
-        lull_status_t status =
-            lull__thread_start(&queue->threads[queue->started], "lull-flush",
-                               &options->thread, work, queue);
-        if (status != LULL_OK) {
-            lull__io_queue_destroy(queue);
-            return status;
-        }
-        queue->started++;
-    }
-    *out = queue;
-    return LULL_OK;
 }
 
 void lull__io_queue_write(lull__io_queue_t *queue, lull__io_job_t *job) {
@@ -98,8 +47,8 @@ void lull__io_queue_write(lull__io_queue_t *queue, lull__io_job_t *job) {
     pthread_mutex_lock(&queue->lock);
     *queue->tail = job;
     queue->tail = &job->next;
-    pthread_cond_signal(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
+    queue->ops->wake(queue);
 }
 
 void lull__io_queue_destroy(lull__io_queue_t *queue) {
@@ -107,13 +56,8 @@ void lull__io_queue_destroy(lull__io_queue_t *queue) {
         return;
     pthread_mutex_lock(&queue->lock);
     queue->stop = true;
-    pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
-    for (unsigned i = 0; i < queue->started; i++)
-        pthread_join(queue->threads[i], NULL);
-    pthread_cond_destroy(&queue->changed);
-    pthread_mutex_destroy(&queue->lock);
-    free(queue);
+    queue->ops->destroy(queue);
 }
 
 double lull__io_queue_busy(lull__io_queue_t *queue) {
@@ -121,4 +65,35 @@ double lull__io_queue_busy(lull__io_queue_t *queue) {
     double busy = queue->busy;
     pthread_mutex_unlock(&queue->lock);
     return busy;
+}
+
+const char *lull__io_queue_backend(const lull__io_queue_t *queue) {
+    return queue->ops->name;
+}
+
+/* Why not io_uring; NULL: let us try. */
+static const char *reason(const lull__io_queue_options_t *options,
+                          const char *setting) {
+    if (strcmp(setting, "threads") == 0)
+        return "the setting says so";
+    if (options->io != &lull__io_system)
+        return "storage calls go through a table of the caller";
+    if (options->write_cap != 0)
+        return "the rate of writing is capped";
+    return NULL;
+}
+
+lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
+                                    lull__io_queue_t **out) {
+    const char *setting = lull__setting(LULL__SETTING_IO);
+    const char *why = reason(options, setting);
+    if (why == NULL) {
+        lull_status_t status = lull__io_queue_uring(options, out);
+        if (status == LULL_OK || status == LULL_ERR_NO_MEMORY)
+            return status;
+        why = lull_last_error();
+    }
+    lull__log(strcmp(setting, "uring") == 0 ? LULL_LOG_WARN : LULL_LOG_INFO,
+              "checkpoints are written by threads: %s", why);
+    return lull__io_queue_threads(options, out);
 }

@@ -1,5 +1,5 @@
 /* Writes in flight: jobs are queued and done in the background, in any
- * order. Backends: threads that call the table's write. */
+ * order, by io_uring where it is to be had, else by threads. */
 #ifndef LULL__IO_QUEUE_H
 #define LULL__IO_QUEUE_H
 
@@ -26,15 +26,20 @@ typedef struct lull__io_queue_options {
     unsigned threads;   /* writes in flight */
     uint64_t write_cap; /* bytes a second; 0: none */
     lull__thread_options_t thread;
+    void *buffer; /* where most data will lie; NULL: anywhere */
+    uint64_t buffer_bytes;
 } lull__io_queue_options_t;
 
+/* Chooses the backend by the setting "io"; what it is and why is logged. */
 lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
                                     lull__io_queue_t **out);
 /* Never blocks. Any thread. */
 void lull__io_queue_write(lull__io_queue_t *queue, lull__io_job_t *job);
 /* Does what is still queued, then stops. NULL is harmless. */
 void lull__io_queue_destroy(lull__io_queue_t *queue);
-/* Seconds spent in writes, summed over threads. */
+/* Seconds spent in writes, summed over those in flight. */
 double lull__io_queue_busy(lull__io_queue_t *queue);
+/* "io_uring" or "threads". */
+const char *lull__io_queue_backend(const lull__io_queue_t *queue);
 
 #endif
