@@ -11,7 +11,7 @@ LAYOUTS = [
     ("TP 2", 2, {"tp": 2}),
     ("PP 2", 2, {"pp": 2}),
     ("PP 4", 4, {"pp": 4}),
-    ("DP 2, TP 2, PP 2", 8, {"tp": 2, "pp": 2}),
+    (f"DP {BIG // 4}, TP 2, PP 2", BIG, {"tp": 2, "pp": 2}),
     ("DP 2, zero 1", 2, {"zero": 1}),
     ("accumulation 4", 1, {"micro-batch": 2}),
     ("DP 2, accumulation 4, zero 1", 2, {"micro-batch": 1, "zero": 1}),

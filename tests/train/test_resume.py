@@ -60,10 +60,10 @@ def lazy_is_sync():
 def other_layouts():
     """From one checkpoint on: any layout, the same losses within 1e-5."""
     base = {**MODEL, "data": data, "layers": 4}
-    must(8, {**base, "tp": 2, "pp": 2, "ckpt-dir": "from", "stop-at": 10})
+    must(BIG, {**base, "tp": 2, "pp": 2, "ckpt-dir": "from", "stop-at": 10})
     must(1, {**base, "metrics": "straight"})
     wanted = curve("straight")[10:]
-    layouts = [(8, {"tp": 2, "pp": 1}), (1, {"tp": 1, "pp": 1}),
+    layouts = [(BIG, {"tp": 2, "pp": 1}), (1, {"tp": 1, "pp": 1}),
                (2, {"tp": 1, "pp": 1, "zero": 1}),
                (3, {"tp": 1, "pp": 3, "comm": "none", "ckpt-dir": "to",
                     "ckpt-every": 5, "ckpt-mode": "eager"})]
@@ -100,7 +100,7 @@ def sharded_parts():
 fresh_work()
 data = write_text("text")
 bits_in_two_parts("one", 1, {})
-bits_in_two_parts("eight", 8, {"tp": 2, "pp": 2})
+bits_in_two_parts("big", BIG, {"tp": 2, "pp": 2})
 bits_in_two_parts("zero", 2, {"zero": 1})
 lazy_is_sync()
 other_layouts()
