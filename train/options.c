@@ -21,7 +21,7 @@ typedef struct row {
 
 #define AT(field) offsetof(config_t, field)
 #define MANY 2147483647.0
-#define HUGE_COUNT 9007199254740992.0
+#define HUGE_COUNT 9007199254740991.0
 
 static const row_t rows[] = {
     {"data", "FILE", TEXT, OPTION_FREE, AT(data), NULL, 0, 0,
