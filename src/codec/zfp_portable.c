@@ -134,6 +134,17 @@ static inline code_t encode_block(const uint32_t coefficients[4], uint32_t top,
     for (unsigned shift = 16; at < maxbits; shift -= 16) {
         uint64_t planes = to_planes(halves(u, shift));
         unsigned left = 16;
+        if (narrow && shift == 16) { /* always, so without looking each time */
+            for (; left > 13; left--) {
+                unsigned entry = lull__zfp_encode[n][planes & 15];
+                c.lo |= (uint64_t)(entry & 0xff) << at;
+                at += entry >> 8 & 15;
+                n = entry >> 12;
+                planes >>= 4;
+            }
+            if (at >= maxbits)
+                break;
+        }
         for (; n < 3 && left > 0 && at < maxbits; left--) {
             if (left <= 16 - SINGLES && n > 0) {
                 unsigned run = encode_run(&c, planes, n, left, &at);
@@ -196,7 +207,14 @@ bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
 static inline void unpack_block(const block_t *b, uint32_t u[4][BLOCKS],
                                 unsigned at) {
     uint64_t high = from_planes(b->planes[0]);
-    uint64_t low = b->planes[1] ? from_planes(b->planes[1]) : 0;
+    if (b->planes[1] == 0) {
+        for (unsigned i = 0; i < 4; i++) { /* empty may be 32 */
+            uint64_t v = (uint32_t)(high >> 16 * i) << 16;
+            u[i][at] = (uint32_t)(v >> b->empty);
+        }
+        return;
+    }
+    uint64_t low = from_planes(b->planes[1]);
     for (unsigned i = 0; i < 4; i++) {
         uint64_t v = (high >> 16 * i & 0xffff) << 16 | (low >> 16 * i & 0xffff);
         u[i][at] = (uint32_t)(v >> b->empty);

@@ -18,6 +18,8 @@ static inline uint64_t low_bits(uint64_t v, unsigned count) {
 static inline uint64_t peek(const uint8_t *src, size_t bit) {
     uint64_t low = lull__load64(src + (bit >> 3));
     unsigned shift = bit & 7;
+    if (__builtin_constant_p(shift) && shift == 0)
+        return low;
     uint64_t high = (uint64_t)src[(bit >> 3) + 8] << 1;
     return low >> shift | high << (63 - shift);
 }
