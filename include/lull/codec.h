@@ -93,7 +93,7 @@ LULL_API bool lull_codec_is_lossy(const lull_codec_t *codec);
 
 /* The instruction set that the codecs use: "portable", "avx2" or "avx512": the
  * best this machine has, or a lesser one by the setting `isa`, which may be
- * changed at any time. Every one gives the same bits. */
+ * changed between calls (not beside them). Every one gives the same bits. */
 LULL_API const char *lull_codec_isa(void);
 
 /* Working memory of one thread, under 64 KiB. LULL_ERR_NO_MEMORY. */

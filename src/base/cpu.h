@@ -15,7 +15,8 @@ typedef enum lull__isa {
 lull__isa_t lull__isa_best(void);
 
 /* The one in force: the setting `isa`, but never beyond what the machine has.
- * Follows lull_setting_set(); cheap enough to ask at each call. */
+ * Follows lull_setting_set(), which must not run beside it; cheap enough to
+ * ask at each call. */
 lull__isa_t lull__isa(void);
 
 /* "portable", "avx2", "avx512". */

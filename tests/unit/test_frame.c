@@ -2,6 +2,7 @@
  * header, prefix and capacity. */
 #include <lull/codec.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -429,6 +430,142 @@ static void bad_arguments(void **state) {
                  LULL_ERR_UNSUPPORTED, "I32");
 }
 
+/* ---- Golden files ------------------------------------------------------ */
+
+#define GOLDEN_VALUES 300
+static const char *const golden[] = {"raw",       "bf16", "zfp_8",
+                                     "zfp_13.25", "mpc",  "zfp_8-escaped"};
+
+static void golden_values(float *to, bool nan) {
+    for (int i = 0; i < GOLDEN_VALUES; i++)
+        to[i] = (float)(i * 37 % 101 - 50) * 0.125f;
+    if (nan)
+        to[17] = NAN;
+}
+
+static size_t read_golden(const char *name, uint8_t *to, size_t most) {
+    char path[512];
+    snprintf(path, sizeof path, TEST_SOURCES "/golden/frame/%s", name);
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        fail_msg("%s is missing", path);
+    size_t n = fread(to, 1, most, f);
+    fclose(f);
+    return n;
+}
+
+/* Frames written by an earlier version are read, and written the same. */
+static void golden_frames(void **state) {
+    (void)state;
+    float values[GOLDEN_VALUES], back[GOLDEN_VALUES];
+    uint8_t file[4096], again[4096];
+    for (size_t g = 0; g < sizeof golden / sizeof golden[0]; g++) {
+        char spec[32], name[64];
+        bool escaped = strstr(golden[g], "escaped") != NULL;
+        snprintf(spec, sizeof spec, "%.*s", (int)strcspn(golden[g], "-"),
+                 golden[g]);
+        for (char *p = spec; *p; p++)
+            *p = *p == '_' ? ':' : *p;
+        lull_codec_t codec;
+        assert_ok(lull_codec_parse(spec, LULL_F32, &codec));
+        golden_values(values, escaped);
+        lull_buffer_t out = {.data = again, .capacity = sizeof again};
+        assert_ok(lull_frame_encode(&codec, values, GOLDEN_VALUES,
+                                    LULL_FRAME_CHECKSUM, &out, scratch));
+        snprintf(name, sizeof name, "good-%s", golden[g]);
+        if (getenv("LULL_WRITE_GOLDEN") != NULL) {
+            char path[512];
+            snprintf(path, sizeof path, TEST_SOURCES "/golden/frame/%s", name);
+            FILE *f = fopen(path, "wb");
+            assert_non_null(f);
+            fwrite(again, 1, out.bytes, f);
+            fclose(f);
+        }
+        size_t n = read_golden(name, file, sizeof file);
+        assert_int_equal(n, out.bytes);
+        assert_memory_equal(file, again, n);
+        assert_ok(lull_frame_decode(file, n, 0, back, sizeof back, scratch));
+        if (!lull_codec_is_lossy(&codec) || escaped)
+            assert_memory_equal(back, values, sizeof back);
+        assert_true(
+            error(LULL_F32, values, back, escaped ? 17 : GOLDEN_VALUES) < 0.1);
+    }
+}
+
+/* Each of these must fail so, for this reason. */
+static void golden_must_fail(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *word;
+        lull_status_t status;
+    } rows[] = {
+        {"bad-magic", "magic", LULL_ERR_CORRUPT},
+        {"bad-version", "version", LULL_ERR_VERSION},
+        {"bad-checksum", "checksum", LULL_ERR_CORRUPT},
+        {"bad-cut", "payload bytes", LULL_ERR_CORRUPT},
+        {"bad-long", "payload bytes", LULL_ERR_CORRUPT},
+        {"bad-count", "count", LULL_ERR_CORRUPT},
+        {"bad-rate", "parameter", LULL_ERR_CORRUPT},
+        {"bad-codec", "codec", LULL_ERR_NOT_FOUND},
+        {"bad-unit", "unit 0", LULL_ERR_CORRUPT},
+    };
+    float back[GOLDEN_VALUES];
+    uint8_t file[4096];
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        size_t n = read_golden(rows[r].name, file, sizeof file);
+        /* Other faults than the checksum's must be found without it. */
+        unsigned flags =
+            strstr(rows[r].name, "checksum") ? 0 : LULL_FRAME_TRUST;
+        assert_fails(
+            lull_frame_decode(file, n, flags, back, sizeof back, scratch),
+            rows[r].status, rows[r].word);
+    }
+}
+
+/* ---- Threads ----------------------------------------------------------- */
+
+static void *one_thread(void *arg) {
+    const float *values = arg;
+    lull_codec_scratch_t *own;
+    size_t bound;
+    bool same = lull_codec_scratch_create(&own) == LULL_OK;
+    for (size_t e = 0; e < EXAMPLES && same; e++) {
+        lull_codec_t codec;
+        if (lull_codec_parse(examples[e], LULL_F32, &codec) != LULL_OK)
+            continue;
+        same = lull_frame_bound(&codec, 5000, &bound) == LULL_OK;
+        uint8_t *frame = malloc(bound);
+        float *back = malloc(5000 * 4);
+        lull_buffer_t out = {.data = frame, .capacity = bound};
+        for (int i = 0; i < 20 && same; i++)
+            same = lull_frame_encode(&codec, values, 5000, 1, &out, own) ==
+                       LULL_OK &&
+                   lull_frame_decode(frame, out.bytes, 0, back, 5000 * 4,
+                                     own) == LULL_OK;
+        if (!lull_codec_is_lossy(&codec))
+            same &= memcmp(back, values, 5000 * 4) == 0;
+        free(frame);
+        free(back);
+    }
+    lull_codec_scratch_destroy(own);
+    return same ? arg : NULL;
+}
+
+/* Each with its own scratch, on the same values; for tsan. */
+static void threads(void **state) {
+    (void)state;
+    pthread_t thread[4];
+    gaussian(LULL_F32, good_values, 5000);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, one_thread, good_values), 0);
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        assert_int_equal(pthread_join(thread[i], &result), 0);
+        assert_non_null(result);
+    }
+}
+
 static int setup(void **state) {
     (void)state;
     seed = test_seed();
@@ -453,6 +590,9 @@ int main(void) {
         cmocka_unit_test(every_prefix_fails),
         cmocka_unit_test(flipped_bits),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(golden_frames),
+        cmocka_unit_test(golden_must_fail),
+        cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
