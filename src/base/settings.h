@@ -10,7 +10,9 @@
     X(ISA, "isa", "LULL_ISA", "auto", "auto|portable|avx2|avx512", \
       "instruction set of the codecs")                             \
     X(IO, "io", "LULL_IO", "auto", "auto|threads|uring",           \
-      "how checkpoints are read and written")
+      "how checkpoints are read and written")                      \
+    X(HOST_RANKS, "host-ranks", "LULL_HOST_RANKS", "0", NULL,      \
+      "hier=1 takes so many ranks for a host; 0 asks MPI")
 
 typedef enum lull__setting_id {
 #define LULL__SETTING_ENUM(id, name, env, def, values, help) LULL__SETTING_##id,

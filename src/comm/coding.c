@@ -47,8 +47,9 @@ lull_status_t lull__codings_fill(lull_comm_t *comm) {
 
 void lull__op_mpi(lull_request_t *request, int error, const char *what) {
     if (error != MPI_SUCCESS)
-        lull__op_fail(request, lull__fail_mpi(error, what, request->call.comm),
-                      request->call.comm->rank);
+        lull__op_fail(
+            request, lull__fail_mpi(error, what, request->call.comm),
+            lull__name_of(request->call.comm, request->call.comm->rank));
 }
 
 void lull__op_fail(lull_request_t *request, lull_status_t status, int culprit) {
@@ -67,7 +68,7 @@ lull__message_t lull__op_message(const lull_request_t *request) {
         .dtype = (int)call->dtype,
         .op = lull__reduces(call->kind) ? (int)call->op : 0,
         .root = call->kind == LULL__BCAST ? call->peer : 0,
-        .rank = call->comm->rank,
+        .rank = lull__name_of(call->comm, call->comm->rank),
         .seq = request->seq,
         .count = call->count,
     };
@@ -155,7 +156,7 @@ size_t lull__op_encode(lull_request_t *request, lull__slot_t *slot,
         sample(request, slot, bytes, from->values, from->n);
     lull__spend(comm, &comm->counters.encode_s, since);
     if (status != LULL_OK) {
-        lull__op_fail(request, status, comm->rank);
+        lull__op_fail(request, status, lull__name_of(comm, comm->rank));
         return 0;
     }
     m.gather = from->gather;
@@ -219,6 +220,7 @@ bool lull__op_accept(lull_request_t *request, int from,
                      const lull__slot_t *slot, size_t bytes,
                      lull__message_t *m) {
     lull__message_t mine = lull__op_message(request);
+    from = lull__name_of(request->call.comm, from);
     lull_status_t status = lull__message_unpack(slot, bytes, m);
     if (status == LULL_OK && m->call != LULL__SEND && m->seq != mine.seq)
         status = lull__fail(LULL_ERR_CORRUPT, "call %llu, not %llu",
@@ -277,6 +279,7 @@ void lull__op_decode(lull_request_t *request, int from,
     size_t size = lull__size_of(request->call.dtype);
     size_t each = to->add && size < 4 ? 4 : size;
     double since = lull__now();
+    from = lull__name_of(comm, from);
     bytes -= LULL__HEADER_BYTES;
     lull_status_t status = check_frame(request, slot, bytes, to->n);
     if (status == LULL_OK)

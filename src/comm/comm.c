@@ -68,6 +68,8 @@ lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
     status = lull__agree(native, status, role, new ? &new->policy : NULL);
     if (status == LULL_OK)
         status = lull__engine_connect(new);
+    if (status == LULL_OK)
+        status = lull__hier_create(new);
     if (status != LULL_OK)
         goto free_native;
     lull__registry_add(new);
@@ -75,9 +77,12 @@ lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
     return LULL_OK;
 
 free_native:
-    if (new != NULL &&new->engine != NULL)
+    if (new != NULL) {
+        lull__hier_free_comms(new);
         lull__engine_free_comms(new);
-    lull__engine_destroy(new);
+        lull__hier_destroy(new);
+        lull__engine_destroy(new);
+    }
     free(new);
     MPI_Comm_free(&native);
     return status;
@@ -93,9 +98,11 @@ void lull_comm_destroy(lull_comm_t *comm) {
     int down = 0;
     MPI_Finalized(&down);
     if (!comm->dead && !down) {
+        lull__hier_free_comms(comm);
         lull__engine_free_comms(comm);
         MPI_Comm_free(&comm->native);
     }
+    lull__hier_destroy(comm);
     lull__engine_destroy(comm);
     free(comm);
 }

@@ -107,7 +107,11 @@ static bool begin(lull_request_t *op) {
 }
 
 static bool run(lull_request_t *op) {
-    if (!may_run(op) || !begin(op))
+    if (!may_run(op))
+        return false;
+    if (lull__hier_takes(&op->call))
+        return lull__hier_step(op);
+    if (!begin(op))
         return false;
     if (is_pair(op) || op->call.kind == LULL__BCAST)
         return lull__line_step(op);
@@ -135,16 +139,15 @@ bool lull__engine_step(void) {
     return worked;
 }
 
-/* Begins it and takes its first steps, so that its first messages are on
- * their way. */
-void lull__engine_start(lull_request_t *request, const lull__coding_t *coding) {
+void lull__engine_enter(lull_request_t *request, const lull__coding_t *coding) {
     lull__engine_t *engine = request->call.comm->engine;
-    lull__engine_lock();
     request->is_op = true;
     request->coding = *coding;
-    request->culprit = request->call.comm->rank;
+    request->culprit =
+        lull__name_of(request->call.comm, request->call.comm->rank);
     request->begun = false;
-    request->next_op = NULL;
+    request->next_op = request->part = NULL;
+    request->stage = -1;
     if (request->call.kind == LULL__SEND)
         request->seq = engine->sent++;
     else if (request->call.kind != LULL__RECV)
@@ -154,6 +157,13 @@ void lull__engine_start(lull_request_t *request, const lull__coding_t *coding) {
         last = &(*last)->next_op;
     *last = request;
     lull__engine_active++;
+}
+
+/* Begins it and takes its first steps, so that its first messages are on
+ * their way. */
+void lull__engine_start(lull_request_t *request, const lull__coding_t *coding) {
+    lull__engine_lock();
+    lull__engine_enter(request, coding);
     lull__engine_step();
     lull__engine_unlock();
 }

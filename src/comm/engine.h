@@ -62,14 +62,23 @@ void lull__engine_free_comms(lull_comm_t *comm);
 void lull__engine_destroy(lull_comm_t *comm);
 /* Begins the request's call. */
 void lull__engine_start(lull_request_t *request, const lull__coding_t *coding);
+/* The same with the lock held, without a first step. */
+void lull__engine_enter(lull_request_t *request, const lull__coding_t *coding);
 /* One round over all operations of the process; false: nothing to do. */
 bool lull__engine_step(void);
 
 /* Of one operation; true: did some work. direct.c and line.c. */
+bool lull__hier_step(lull_request_t *request);
 bool lull__direct_step(lull_request_t *request);
 bool lull__line_step(lull_request_t *request);
 bool lull__line_begin(lull_request_t *request); /* false: no slots yet */
 bool lull__direct_begin(lull_request_t *request);
+
+/* hier.c: communicators of hosts. */
+lull_status_t lull__hier_create(lull_comm_t *comm); /* collective */
+void lull__hier_free_comms(lull_comm_t *comm);
+void lull__hier_destroy(lull_comm_t *comm);
+bool lull__hier_takes(const lull__call_t *call);
 
 /* pool.c: slots; NULL: out of memory. */
 lull__slot_t *lull__slot_get(lull__engine_t *engine);

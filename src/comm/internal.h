@@ -69,7 +69,11 @@ struct lull_comm {
     lull__policy_t policy;
     bool compressed;      /* the policy of this role is not none */
     bool codes_elsewhere; /* the policy of some role is not none */
-    bool dead;            /* MPI is finalised: the duplicates are gone */
+    /* hier=1: this rank's host and, of its first rank, the first ranks of all
+     * hosts; else NULL. */
+    lull_comm_t *host, *leaders;
+    int *names; /* of such: ranks as the user knows them */
+    bool dead;  /* MPI is finalised: the duplicates are gone */
     lull__coding_t codings[LULL__DTYPES]; /* of the policy */
     struct lull__engine *engine;          /* NULL: one rank */
     lull__counters_t counters;
@@ -92,6 +96,8 @@ struct lull_request {
     int culprit; /* where a failure happened first */
     lull__line_t line;
     lull_request_t *next_op;
+    int stage;            /* of hier.c */
+    lull_request_t *part; /* its operation now */
 
     bool done;
     lull_status_t status;
@@ -157,6 +163,11 @@ void lull__span_end(lull__span_t span);
 /* stats.c */
 double lull__now(void);
 void lull__count(const lull__call_t *call, bool on_wire, int bypass);
+
+/* A rank as the user's communicator has it. */
+static inline int lull__name_of(const lull_comm_t *comm, int rank) {
+    return comm->names != NULL ? comm->names[rank] : rank;
+}
 
 static inline size_t lull__size_of(lull_dtype_t dtype) {
     return lull_dtype_bits(dtype) / 8;

@@ -235,8 +235,8 @@ static lull_status_t set_hier(parser_t *p, unsigned unused, word_t w) {
         return LULL_OK;
     if (!is(w, "1"))
         return complain(p, LULL_ERR_INVALID, w.at, "0 or 1 was expected");
-    return complain(p, LULL_ERR_UNSUPPORTED, w.at,
-                    "hier=1 is not in this build yet");
+    p->out->hier = true;
+    return LULL_OK;
 }
 
 static const struct key {

@@ -73,6 +73,8 @@ int main(int argc, char **argv) {
     refused("none;min=12k", LULL_ERR_INVALID, 12);
     refused("none;min=", LULL_ERR_INVALID, 10);
     refused("none;min=99999999999999999999", LULL_ERR_INVALID, 10);
+    accepted("none;hier=1",
+             "dp=none;tp=none;pp=none;param=none;min=16384;hier=1");
     refused("none;hier=2", LULL_ERR_INVALID, 11);
     refused("none;param=zfp:8", LULL_ERR_INVALID, 12);
     refused("none;other=mpc", LULL_ERR_INVALID, 12);
