@@ -45,7 +45,7 @@ void lull__error_set(const char *text) {
     sentence[n] = '\0';
 }
 
-lull_status_t lull__fail(lull_status_t status, const char *format, ...) {
+lull_status_t lull__fail_say(lull_status_t status, const char *format, ...) {
     /* Arguments may point into the old sentence, so build the new one apart. */
     char text[LULL__SENTENCE_MAX];
     va_list args;
@@ -76,7 +76,7 @@ static lull_status_t status_of_errno(int errnum) {
     }
 }
 
-lull_status_t lull__fail_errno(int errnum, const char *format, ...) {
+lull_status_t lull__fail_errno_say(int errnum, const char *format, ...) {
     char text[LULL__SENTENCE_MAX - 128];
     va_list args;
     va_start(args, format);
