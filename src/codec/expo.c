@@ -211,7 +211,9 @@ static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
     lull__expo_coded_t tree;
     unsigned base = 0;
     size_t far = make_symbols(w, src, n, &base);
-    w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
+    w->nonzeros = n;
+    if (memchr(w->room.a, 0, n) != NULL)
+        w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
     if (!lull__expo_tree_encode(w->kernel, n, &w->room, &tree)) {
         make_symbols(w, src, n, &base);
         lull__expo_tree_raw(n, &w->room, &tree);
@@ -228,18 +230,21 @@ static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
     }
 }
 
-/* May a tree make the plane smaller? Yes if it has many zeros, or if 64 of
- * its bytes have few values: of random ones about 57 differ. */
-static bool worth_a_tree(const uint8_t *plane, size_t n, size_t full) {
+/* What 64 bytes say of a plane. */
+typedef struct glance {
+    unsigned zeros;
+    unsigned values; /* different ones: of random bytes about 57 */
+} glance_t;
+
+static glance_t glance_at(const uint8_t *plane, size_t n) {
     uint64_t seen[4] = {0};
-    unsigned values = 0;
-    if (full < n - n / 8)
-        return true;
-    for (size_t i = 0; i < n; i += n / 64 + 1)
+    glance_t glance = {0, 0};
+    for (size_t i = 0; i < n; i += n / 64 + 1) {
+        glance.zeros += plane[i] == 0;
+        glance.values += (seen[plane[i] / 64] >> (plane[i] % 64) & 1) == 0;
         seen[plane[i] / 64] |= 1ull << (plane[i] % 64);
-    for (unsigned k = 0; k < 4; k++)
-        values += (unsigned)__builtin_popcountll(seen[k]);
-    return n >= 256 && values < 40;
+    }
+    return glance;
 }
 
 /* Writes a byte plane in its shortest mode, which it returns. */
@@ -248,6 +253,12 @@ static unsigned put_plane(const work_t *w, const uint8_t *plane, size_t n,
     lull__expo_coded_t tree;
     unsigned mode = PLANE_RAW;
     size_t bytes = n;
+    glance_t glance = glance_at(plane, n);
+    bool random = n >= 256 && glance.values > 40 && glance.zeros < 4;
+    if (random && w->nonzeros == n) { /* mantissas as they mostly are */
+        put(to, plane, n);
+        return PLANE_RAW;
+    }
     size_t full = w->kernel->split(plane, n, 1, w->room.b, NULL, 0);
     if (full == 0)
         return PLANE_ZERO;
@@ -259,7 +270,7 @@ static unsigned put_plane(const work_t *w, const uint8_t *plane, size_t n,
             bytes = w->nonzeros;
         }
     }
-    if (worth_a_tree(plane, n, full)) {
+    if (full < n - n / 8 || (n >= 256 && glance.values <= 40)) {
         memcpy(w->room.a, plane, n);
         if (lull__expo_tree_encode(w->kernel, n, &w->room, &tree) &&
             tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {

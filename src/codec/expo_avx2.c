@@ -31,6 +31,12 @@
     (MERGE1(m, 0) | MERGE1(m, 1) | MERGE1(m, 2) | MERGE1(m, 3) | \
      MERGE1(m, 4) | MERGE1(m, 5) | MERGE1(m, 6) | MERGE1(m, 7))
 
+/* Byte k: which of the ones it is, or 128. */
+#define EXPAND1(m, k) ((BIT(m, k) ? ONES##k(m) : UINT64_C(128)) << 8 * (k))
+#define EXPAND(m)                                                    \
+    (EXPAND1(m, 0) | EXPAND1(m, 1) | EXPAND1(m, 2) | EXPAND1(m, 3) | \
+     EXPAND1(m, 4) | EXPAND1(m, 5) | EXPAND1(m, 6) | EXPAND1(m, 7))
+
 #define EACH4(f, m) f(m), f((m) + 1), f((m) + 2), f((m) + 3)
 #define EACH16(f, m) \
     EACH4(f, m), EACH4(f, (m) + 4), EACH4(f, (m) + 8), EACH4(f, (m) + 12)
@@ -40,6 +46,19 @@
 
 static const uint64_t pick_order[256] = {EACH256(PICK)};
 static const uint64_t merge_order[256] = {EACH256(MERGE)};
+static const uint64_t expand_order[256] = {EACH256(EXPAND)};
+
+/* What eight ones before add to the numbers of the eight after. */
+typedef struct offset {
+    uint64_t bytes[2];
+} offset_t;
+#define OFFSET(k)                               \
+    {                                           \
+        { 0, (k)*UINT64_C(0x0101010101010101) } \
+    }
+static const offset_t offsets[9] = {OFFSET(0), OFFSET(1), OFFSET(2),
+                                    OFFSET(3), OFFSET(4), OFFSET(5),
+                                    OFFSET(6), OFFSET(7), OFFSET(8)};
 
 /* ---- Masks ------------------------------------------------------------- */
 
@@ -119,20 +138,37 @@ static void count(const uint8_t *in, size_t n, uint16_t *counts) {
     }
 }
 
+/* 32 bytes of split; `valid` bits count. Returns the mask. */
+static inline uint32_t split32(const uint8_t *in, __m256i least, uint32_t valid,
+                               uint8_t *mask) {
+    __m256i x = load(in);
+    __m256i is = _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x);
+    uint32_t bits = (uint32_t)_mm256_movemask_epi8(is) & valid;
+    memcpy(mask, &bits, 4);
+    return bits;
+}
+
 static size_t split(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep) {
     const __m256i least = _mm256_set1_epi8((char)threshold);
     const uint32_t flip = keep ? 0 : UINT32_MAX;
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i += 32) {
-        __m256i x = load(in + i);
-        __m256i is = _mm256_cmpeq_epi8(_mm256_max_epu8(x, least), x);
-        uint32_t valid = valid_bits(n - i);
-        uint32_t bits = (uint32_t)_mm256_movemask_epi8(is) & valid;
-        memcpy(mask + i / 8, &bits, 4);
+    size_t sum = 0, i = 0;
+    if (out == NULL) {
+        for (; i < n; i += 32)
+            sum += (size_t)_mm_popcnt_u32(
+                split32(in + i, least, valid_bits(n - i), mask + i / 8));
+        return sum;
+    }
+    for (; i + 32 <= n; i += 32) {
+        uint32_t bits = split32(in + i, least, UINT32_MAX, mask + i / 8);
         sum += (size_t)_mm_popcnt_u32(bits);
-        if (out != NULL)
-            out = keep32(in + i, (bits ^ flip) & valid, out);
+        out = keep32(in + i, bits ^ flip, out);
+    }
+    if (i < n) {
+        uint32_t valid = valid_bits(n - i);
+        uint32_t bits = split32(in + i, least, valid, mask + i / 8);
+        sum += (size_t)_mm_popcnt_u32(bits);
+        keep32(in + i, (bits ^ flip) & valid, out);
     }
     return sum;
 }
@@ -149,10 +185,19 @@ static size_t ones(const uint8_t *mask, size_t n) {
     return sum;
 }
 
+static inline uint32_t whole_mask(const uint8_t *mask) {
+    uint32_t bits;
+    memcpy(&bits, mask, 4);
+    return bits;
+}
+
 static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
                  uint8_t *out) {
-    for (size_t i = 0; i < n; i += 32)
-        out = keep32(in + i, load_mask(mask + i / 8, n - i), out);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        out = keep32(in + i, whole_mask(mask + i / 8), out);
+    if (i < n)
+        keep32(in + i, load_mask(mask + i / 8, n - i), out);
 }
 
 /* Bit i of 32 to byte i, 0xff where it is 1. */
@@ -181,45 +226,62 @@ static inline void merge8(__m128i both, unsigned m, uint8_t *out) {
                      _mm_shuffle_epi8(both, load8(merge_order + m)));
 }
 
-static void merge_one_constant(const uint8_t *mask, size_t n, uint8_t one,
-                               const uint8_t *left, uint8_t *out) {
-    const __m128i y = _mm_set1_epi8((char)one);
-    for (size_t i = 0; i < n; i += 32) {
-        uint32_t bits = load_mask(mask + i / 8, n - i);
-        for (unsigned k = 0; k < 4; k++) {
-            unsigned m = bits >> (8 * k) & 0xff;
-            merge8(_mm_unpacklo_epi64(y, load8(left)), m, out + i + 8 * k);
-            left += 8 - _mm_popcnt_u32(m);
-        }
-    }
+/* Sixteen: bytes of `from` in order where m is 1, else the constant. */
+static inline unsigned expand16(const uint8_t *from, unsigned m,
+                                __m128i constant, uint8_t *out) {
+    unsigned first = (unsigned)_mm_popcnt_u32(m & 0xff);
+    __m128i order = _mm_castps_si128(
+        _mm_loadh_pi(_mm_castsi128_ps(load8(expand_order + (m & 0xff))),
+                     (const void *)(expand_order + (m >> 8))));
+    order = _mm_add_epi8(order,
+                         _mm_loadu_si128((const void *)(offsets[first].bytes)));
+    __m128i x = _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), order);
+    x = _mm_blendv_epi8(x, constant, order);
+    _mm_storeu_si128((void *)out, x);
+    return (unsigned)_mm_popcnt_u32(m);
 }
 
-static void merge_zero_constant(const uint8_t *mask, size_t n, uint8_t zero,
-                                const uint8_t *right, uint8_t *out) {
-    const __m128i x = _mm_set1_epi8((char)zero);
-    for (size_t i = 0; i < n; i += 32) {
-        uint32_t bits = load_mask(mask + i / 8, n - i);
-        for (unsigned k = 0; k < 4; k++) {
-            unsigned m = bits >> (8 * k) & 0xff;
-            merge8(_mm_unpacklo_epi64(load8(right), x), m, out + i + 8 * k);
-            right += _mm_popcnt_u32(m);
-        }
-    }
+static inline unsigned expand32(const uint8_t *from, uint32_t bits,
+                                __m128i constant, uint8_t *out) {
+    unsigned first = expand16(from, bits & 0xffff, constant, out);
+    return first + expand16(from + first, bits >> 16, constant, out + 16);
 }
 
-static void merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
-                       const uint8_t *right, uint8_t *out) {
-    for (size_t i = 0; i < n; i += 32) {
-        uint32_t bits = load_mask(mask + i / 8, n - i);
-        for (unsigned k = 0; k < 4; k++) {
-            unsigned m = bits >> (8 * k) & 0xff;
-            unsigned count = (unsigned)_mm_popcnt_u32(m);
-            merge8(_mm_unpacklo_epi64(load8(right), load8(left)), m,
-                   out + i + 8 * k);
-            right += count;
-            left += 8 - count;
-        }
+/* One side is a constant: flip is 0 if it is that of the zeros. */
+static void merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
+                           const uint8_t *from, uint32_t flip, uint8_t *out) {
+    const __m128i fill = _mm_set1_epi8((char)constant);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        from += expand32(from, whole_mask(mask + i / 8) ^ flip, fill, out + i);
+    if (i < n)
+        expand32(from, load_mask(mask + i / 8, n - i) ^ flip, fill, out + i);
+}
+
+/* Two streams that are read on. */
+typedef struct streams {
+    const uint8_t *zeros, *ones;
+} streams_t;
+
+static inline streams_t merge32(streams_t s, uint32_t bits, uint8_t *out) {
+    for (unsigned k = 0; k < 4; k++) {
+        unsigned m = bits >> (8 * k) & 0xff;
+        unsigned count = (unsigned)_mm_popcnt_u32(m);
+        merge8(_mm_unpacklo_epi64(load8(s.ones), load8(s.zeros)), m,
+               out + 8 * k);
+        s.ones += count;
+        s.zeros += 8 - count;
     }
+    return s;
+}
+
+static void merge_both(const uint8_t *mask, size_t n, streams_t s,
+                       uint8_t *out) {
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32)
+        s = merge32(s, whole_mask(mask + i / 8), out + i);
+    if (i < n)
+        merge32(s, load_mask(mask + i / 8, n - i), out + i);
 }
 
 static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
@@ -227,11 +289,11 @@ static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
     if (zero.at == NULL && one.at == NULL)
         merge_constants(mask, n, zero.byte, one.byte, out);
     else if (zero.at == NULL)
-        merge_zero_constant(mask, n, zero.byte, one.at, out);
+        merge_constant(mask, n, zero.byte, one.at, 0, out);
     else if (one.at == NULL)
-        merge_one_constant(mask, n, one.byte, zero.at, out);
+        merge_constant(mask, n, one.byte, zero.at, UINT32_MAX, out);
     else
-        merge_both(mask, n, zero.at, one.at, out);
+        merge_both(mask, n, (streams_t){zero.at, one.at}, out);
 }
 
 /* ---- Map --------------------------------------------------------------- */
