@@ -93,14 +93,6 @@ static void set_up(work_t *w, lull_dtype_t dtype,
         w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
 }
 
-/* Of `left` values at `values` this block takes n: the next block's follow. */
-static void look_ahead(work_t *w, const uint8_t *values, size_t n,
-                       size_t left) {
-    size_t next = left - n < w->layout->block ? left - n : w->layout->block;
-    w->room.ahead_bytes = next * w->layout->size;
-    w->room.ahead = next ? values + n * w->layout->size : NULL;
-}
-
 static size_t blocks_of(const layout_t *layout, size_t count) {
     return count / layout->block + (count % layout->block != 0);
 }
@@ -268,21 +260,21 @@ static unsigned put_plane(const work_t *w, const uint8_t *plane, size_t n,
             full) {
             mode = PLANE_SYMBOL;
             bytes = w->nonzeros;
+            glance = glance_at(w->room.a, bytes);
+            random = bytes >= 256 && glance.values > 40 && glance.zeros < 4;
         }
     }
-    if (full < n - n / 8 || (n >= 256 && glance.values <= 40)) {
+    if (!random) {
         memcpy(w->room.a, plane, n);
         if (lull__expo_tree_encode(w->kernel, n, &w->room, &tree) &&
             tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
             put_tree(to, &tree);
             return PLANE_TREE;
         }
+        if (mode == PLANE_SYMBOL)
+            w->kernel->pick(plane, n, w->nonzero, w->room.a);
     }
-    if (mode == PLANE_SYMBOL) {
-        w->kernel->pick(plane, n, w->nonzero, w->room.a);
-        plane = w->room.a;
-    }
-    put(to, plane, bytes);
+    put(to, mode == PLANE_SYMBOL ? w->room.a : plane, bytes);
     return mode;
 }
 
@@ -360,7 +352,14 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
     for (size_t done = 0; done < count;) {
         size_t n = count - done;
         n = n < w.layout->block ? n : w.layout->block;
-        look_ahead(&w, values, n, count - done);
+        /* The next block's values, and where this one will be written. */
+        size_t next = count - done - n, room = out->capacity - out->bytes;
+        next = next < w.layout->block ? next : w.layout->block;
+        w.room.read_ahead = values + n * w.layout->size;
+        w.room.read_bytes = next * w.layout->size;
+        w.room.write_ahead = out->data + out->bytes;
+        w.room.write_bytes =
+            room < n * w.layout->size ? room : n * w.layout->size;
         lull_status_t status = encode_block(&w, values, n, out);
         if (status != LULL_OK)
             return status;
@@ -530,7 +529,8 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
     for (size_t done = 0; done < count;) {
         size_t n = count - done;
         n = n < w.layout->block ? n : w.layout->block;
-        look_ahead(&w, sink.values, n, sink.values ? count - done : n);
+        w.room.write_ahead = sink.values ? sink.values : sink.sum;
+        w.room.write_bytes = n * w.layout->size;
         const char *wrong = decode_block(&w, n, &at, end, &sink);
         if (wrong != NULL)
             return lull__fail(LULL_ERR_CORRUPT,

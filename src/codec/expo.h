@@ -97,10 +97,10 @@ typedef struct lull__expo_tree {
 /* Working memory for a block of up to n values: n + SLACK bytes each. */
 typedef struct lull__expo_room {
     uint8_t *a, *b, *masks, *escapes;
-    /* The next block's values, to be read by an encoder or written by a
-     * decoder: brought near while this block keeps the core busy. */
-    const uint8_t *ahead;
-    size_t ahead_bytes;
+    /* Memory that will soon be read and written: it is brought near while the
+     * tree keeps the core busy. */
+    const uint8_t *read_ahead, *write_ahead;
+    size_t read_bytes, write_bytes;
 } lull__expo_room_t;
 
 /* What a tree's encoder gives: three parts in this order. masks and escapes

@@ -114,11 +114,20 @@ static void make_ranks(const plan_t *plan, uint8_t *ranks) {
         ranks[plan->symbol[i]] = (uint8_t)(i < plan->before ? i : i + others);
 }
 
-/* Ranks that came to the escape back to symbols; they are few. */
+/* Ranks that came to the escape back to symbols; mostly they are few. */
 static void restore(const uint8_t *ranks, uint8_t *escapes, size_t n) {
+    uint8_t symbols[256];
+    if (n < 16) {
+        for (size_t i = 0; i < n; i++)
+            escapes[i] =
+                (uint8_t)((const uint8_t *)memchr(ranks, escapes[i], 256) -
+                          ranks);
+        return;
+    }
+    for (unsigned s = 0; s < 256; s++)
+        symbols[ranks[s]] = (uint8_t)s;
     for (size_t i = 0; i < n; i++)
-        escapes[i] =
-            (uint8_t)((const uint8_t *)memchr(ranks, escapes[i], 256) - ranks);
+        escapes[i] = symbols[escapes[i]];
 }
 
 /* ---- The tree's shape -------------------------------------------------- */
@@ -256,19 +265,14 @@ static uint8_t *child_room(encoder_t *e, int leaf, uint8_t *next) {
     return leaf == e->tree->escape ? e->room->escapes : NULL;
 }
 
-/* Some of what memory will be asked for when this block is done. */
-static void look_ahead(const lull__expo_room_t *room, unsigned node,
-                       bool write) {
+/* Some of what memory will be asked for when this tree is done. */
+static void look_ahead(const lull__expo_room_t *room, unsigned node) {
     enum { LINE = 64, LINES = 16 };
-    for (size_t k = 0; k < LINES; k++) {
-        size_t at = (node * LINES + k) * LINE;
-        if (at >= room->ahead_bytes)
-            return;
-        if (write)
-            __builtin_prefetch(room->ahead + at, 1, 2);
-        else
-            __builtin_prefetch(room->ahead + at, 0, 2);
-    }
+    size_t from = (size_t)node * LINES * LINE, to = from + LINES * LINE;
+    for (size_t at = from; at < to && at < room->read_bytes; at += LINE)
+        __builtin_prefetch(room->read_ahead + at, 0, 2);
+    for (size_t at = from; at < to && at < room->write_bytes; at += LINE)
+        __builtin_prefetch(room->write_ahead + at, 1, 2);
 }
 
 /* One inner node with the bytes that come to it. */
@@ -316,7 +320,7 @@ static bool encode_levels(encoder_t *e, size_t n, uint8_t *from, uint8_t *to) {
                 lull__expo_child(tree, d + 1, 2 * j + k, &s.leaf[k], &inner[k]);
             if (e->used + (s.n + 7) / 8 > e->capacity)
                 return false;
-            look_ahead(e->room, node, false);
+            look_ahead(e->room, node);
             if (s.n != 0)
                 next = encode_node(e, &s, next);
             in += s.n;
@@ -482,7 +486,7 @@ static void decode_level(const decoder_t *d, unsigned depth,
             }
         }
         size_t size = d->masks->size[node];
-        look_ahead(d->room, node, true);
+        look_ahead(d->room, node);
         if (size != 0)
             d->kernel->merge(d->masks->at[node], size, side[0], side[1], out);
         out += size;
