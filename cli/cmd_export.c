@@ -166,9 +166,8 @@ static int export_all(exporter_t *e, const char *from) {
     }
     choose_files(e);
     int code = export_open(&e->dir, out);
-    if (code != CLI_OK)
-        return code;
-    code = write_model(e);
+    if (code == CLI_OK)
+        code = write_model(e);
     if (code == CLI_OK)
         code = export_config(&e->dir, e->source.info);
     if (code == CLI_OK)
