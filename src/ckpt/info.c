@@ -49,11 +49,10 @@ static lull_status_t check_vote(const lull_ckpt_info_t *info, uint32_t rank,
                           path);
     for (size_t i = 0; i < vote->file_count; i++) {
         size_t at = info->ranks[rank].first_file + i;
-        const lull__manifest_file_t *row = &m->files[at];
-        if (at >= m->file_count || row->rank != rank ||
-            strcmp(row->name, vote->files[i].name) != 0 ||
-            row->bytes != vote->files[i].bytes ||
-            row->digest != lull__vote_file_digest(&vote->files[i]))
+        if (at >= m->file_count || m->files[at].rank != rank ||
+            strcmp(m->files[at].name, vote->files[i].name) != 0 ||
+            m->files[at].bytes != vote->files[i].bytes ||
+            m->files[at].digest != lull__vote_file_digest(&vote->files[i]))
             return lull__fail(LULL_ERR_CORRUPT,
                               "%s: its files are not the manifest's", path);
     }

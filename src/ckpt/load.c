@@ -214,7 +214,9 @@ static lull_status_t load_unit(void *ctx, unsigned number, size_t task) {
     lull_status_t status = unit->shard == NULL
                                ? load_blocks(loader, worker, unit)
                                : load_frames(loader, worker, unit);
-    return status == LULL_OK ? settle(loader, worker) : status;
+    /* Also after a failure: nothing may read the buffer when it is freed. */
+    lull_status_t settled = settle(loader, worker);
+    return status == LULL_OK ? settled : status;
 }
 
 /* ---- Checking what is asked for ---- */

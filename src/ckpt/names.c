@@ -18,6 +18,8 @@ struct lull__names_slot {
 
 void lull__text_copy(char *to, size_t room, const char *from) {
     size_t n = strnlen(from, room - 1);
+    while (n > 0 && ((unsigned char)from[n] & 0xc0) == 0x80)
+        n--; /* not inside a UTF-8 sequence */
     memcpy(to, from, n);
     to[n] = '\0';
 }

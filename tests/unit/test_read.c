@@ -253,6 +253,52 @@ static void load_refuses(void **state) {
     test_dir_remove(dir);
 }
 
+/* Memory that the CPU cannot touch: everything goes through the device. */
+static void load_to_a_device(void **state) {
+    (void)state;
+    enum { ROWS = 700, COLUMNS = 1000 }; /* three blocks */
+    char *dir = test_dir("device");
+    static float values[ROWS][COLUMNS], back[ROWS][COLUMNS / 2];
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        values[i / COLUMNS][i % COLUMNS] = (float)i;
+    test_shard_t shard = {.name = "w",
+                          .dtype = LULL_F32,
+                          .ndim = 2,
+                          .global = {ROWS, COLUMNS},
+                          .box = {{0, 0}, {ROWS, COLUMNS}},
+                          .data = values};
+    test_ckpt_write(&(test_ckpt_t){.dir = dir,
+                                   .seq = 1,
+                                   .step = 1,
+                                   .world = 1,
+                                   .shards = &shard,
+                                   .count = 1});
+    lull_ckpt_info_t *info;
+    lull_device_t *device;
+    void *memory;
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1}, &info));
+    assert_ok(lull_device_open("sim:20", &device));
+    assert_ok(lull_sim_alloc(device, sizeof back, &memory));
+    lull_ckpt_load_options_t options = LULL_CKPT_LOAD_OPTIONS_INIT;
+    options.device = device;
+    lull_ckpt_slice_t slice = {.size = sizeof slice,
+                               .name = "w",
+                               .dtype = LULL_F32,
+                               .ndim = 2,
+                               .global_shape = {ROWS, COLUMNS},
+                               .offset = {0, COLUMNS / 4},
+                               .shape = {ROWS, COLUMNS / 2},
+                               .data = memory};
+    assert_ok(lull_ckpt_load(info, &slice, 1, &options));
+    assert_ok(lull_sim_read(device, back, memory, sizeof back));
+    for (int r = 0; r < ROWS; r++)
+        assert_memory_equal(back[r], &values[r][COLUMNS / 4], sizeof back[r]);
+    lull_sim_free(device, memory);
+    lull_device_destroy(device);
+    lull_ckpt_info_destroy(info);
+    test_dir_remove(dir);
+}
+
 /* ---- Finding ---- */
 
 typedef struct skips {
@@ -831,6 +877,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_round_trip),
         cmocka_unit_test(load_refuses),
+        cmocka_unit_test(load_to_a_device),
         cmocka_unit_test(find_by_seq_and_fall_back),
         cmocka_unit_test(found_where_a_crash_left_it),
         cmocka_unit_test(directory_of_another_step),
