@@ -76,7 +76,7 @@ typedef struct lull_ckpt_options {
     bool detect_mutation;     /* hash tensors again at wait_snapshot; a save
                                  is voted for only after that (or a later
                                  wait, save or close) has compared them */
-    uint32_t copy_threads;    /* 0: 1 */
+    uint32_t copy_threads;    /* 0: 1; beside a device as many more hash */
     uint32_t flush_threads;   /* 0: 2 */
     const int *cpus;          /* affinity of background threads; copied */
     size_t cpu_count;         /* 0: inherited */
@@ -421,7 +421,8 @@ typedef struct lull_ckpt_load_options {
     const char *const *known; /* every name the model has over all ranks; NULL:
                                  extras are not looked for */
     size_t known_count;
-    lull_device_t *device; /* where `data` points to; NULL: host */
+    lull_device_t *device; /* where `data` points to; NULL: host. Ordered with
+                              no stream: work on the memory must be over */
     uint32_t threads;      /* reads in flight; 0: 4 */
 } lull_ckpt_load_options_t;
 

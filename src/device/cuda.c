@@ -25,13 +25,16 @@ lull_status_t lull__cuda_enter(lull__cuda_device_t *device,
                                device->name);
     /* Without this, a wait here would break a capture somewhere else. */
     call->capture_mode = LULL__CU_CAPTURE_RELAXED;
-    (void)device->cu->cuThreadExchangeStreamCaptureMode(&call->capture_mode);
+    call->exchanged = device->cu->cuThreadExchangeStreamCaptureMode(
+                          &call->capture_mode) == LULL__CU_SUCCESS;
     return LULL_OK;
 }
 
 void lull__cuda_leave(lull__cuda_device_t *device, lull__cuda_call_t *call) {
     lull__cu_context_t popped;
-    (void)device->cu->cuThreadExchangeStreamCaptureMode(&call->capture_mode);
+    if (call->exchanged)
+        (void)device->cu->cuThreadExchangeStreamCaptureMode(
+            &call->capture_mode);
     (void)device->cu->cuCtxPopCurrent_v2(&popped);
 }
 

@@ -34,6 +34,7 @@ typedef struct lull__cuda_device {
  * in it, and captures of graphs on other threads take no notice. */
 typedef struct lull__cuda_call {
     lull__cu_enum_t capture_mode; /* the thread's own, to be put back */
+    bool exchanged;
 } lull__cuda_call_t;
 
 lull_status_t lull__cuda_enter(lull__cuda_device_t *device,

@@ -241,8 +241,10 @@ static lull_status_t check_pointer(lull__cuda_device_t *device, copy_t *copy) {
                                LULL__CU_POINTER_IS_MANAGED,
                                LULL__CU_POINTER_ORDINAL};
     void *values[] = {&type, &managed, &ordinal};
-    lull__cu_enum_t result =
-        device->cu->cuPointerGetAttributes(3, names, values, copy->device_data);
+    lull__cu_enum_t result = LULL__CU_SUCCESS;
+    if (copy->device_data != 0) /* of NULL it would be an error to ask */
+        result = device->cu->cuPointerGetAttributes(3, names, values,
+                                                    copy->device_data);
     if (result != LULL__CU_SUCCESS)
         return lull__cuda_fail(device->cu, result, "%s: asking about 0x%llx",
                                device->name, copy->device_data);
