@@ -64,8 +64,8 @@ static inline void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
 
 void lull__zfp_decode_f32_avx2(const uint8_t *src, uint8_t *dst, size_t groups,
                                unsigned maxbits, unsigned mode) {
-    if (maxbits == 32)
-        lull__zfp_decode_rate8_avx2(src, dst, groups, maxbits, mode);
+    if (maxbits <= 32)
+        lull__zfp_decode_narrow_avx2(src, dst, groups, maxbits, mode);
     else if (maxbits == 64)
         decode_all(src, dst, groups, 64, mode);
     else

@@ -263,8 +263,8 @@ static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
 
 static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
                                 unsigned maxbits, unsigned mode) {
-    if (maxbits == 32)
-        lull__zfp_decode_rate8_avx512(src, dst, groups, maxbits, mode);
+    if (maxbits <= 32)
+        lull__zfp_decode_narrow_avx512(src, dst, groups, maxbits, mode);
     else if (maxbits == 64)
         decode_all(src, dst, groups, 64, mode);
     else if (maxbits <= 66)

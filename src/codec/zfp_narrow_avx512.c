@@ -1,10 +1,38 @@
-/* ZFP decoder for AVX-512 at 8 bits a value, the rate of choice: as
+/* ZFP decoder for AVX-512 at up to 8 bits a value, the rates of choice: as
  * zfp_decode_avx512.c, but a block fits a lane of 32 bits, so that 16 blocks
  * are one register and need no gathering. */
 #ifdef __AVX512VBMI2__
 #include "zfp_avx512.h"
 
-#define BITS 23 /* of a block after its header */
+/* How a call finds 16 blocks, in the order of transpose(). */
+typedef struct layout {
+    v bytes, next, shift; /* the four bytes from a block's first, and after */
+    v keep;               /* mask of a block */
+    unsigned bits;        /* of the code: without the header */
+} layout_t;
+
+static INLINE layout_t layout_of(unsigned maxbits) {
+    layout_t l;
+    v block =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    v bit = _mm512_mullo_epi32(block, SET32(maxbits));
+    v byte = _mm512_mullo_epi32(_mm512_srli_epi32(bit, 3), SET32(0x01010101));
+    l.bytes = _mm512_add_epi8(byte, SET32(0x03020100));
+    l.next = _mm512_add_epi8(byte, SET32(0x07060504));
+    l.shift = _mm512_and_si512(bit, SET32(7));
+    l.keep = SET32(maxbits < 32 ? (1u << maxbits) - 1 : UINT32_MAX);
+    l.bits = maxbits - 9;
+    return l;
+}
+
+/* The last bytes may come from the start of the register again: only bits
+ * past maxbits do. */
+static INLINE v load(const uint8_t *src, const layout_t *l) {
+    v all = _mm512_loadu_si512(src);
+    v low = _mm512_permutexvar_epi8(l->bytes, all);
+    v high = _mm512_permutexvar_epi8(l->next, all);
+    return _mm512_and_si512(_mm512_shrdv_epi32(low, high, l->shift), l->keep);
+}
 
 /* Sixteen blocks on the way, in the order of transpose(). */
 typedef struct group {
@@ -17,19 +45,17 @@ typedef struct group {
     __mmask16 open; /* bits are left */
 } group_t;
 
-static INLINE group_t open_group(const uint8_t *src) {
+static INLINE group_t open_group(const uint8_t *src, const layout_t *l) {
     group_t g;
-    v order =
-        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    v all = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(src));
+    v all = load(src, l);
     g.head = _mm512_and_si512(all, SET32(0x1ff));
     __mmask16 some = _mm512_test_epi32_mask(all, SET32(1));
     g.bits = _mm512_maskz_srli_epi32(some, all, 9);
     v below = _mm512_andnot_si512(g.bits, _mm512_sub_epi32(g.bits, SET32(1)));
-    g.skip = _mm512_min_epu32(_mm512_popcnt_epi32(below), SET32(BITS));
+    g.skip = _mm512_min_epu32(_mm512_popcnt_epi32(below), SET32(l->bits));
     g.open = _mm512_test_epi32_mask(g.bits, g.bits);
     g.bits = _mm512_srlv_epi32(g.bits, g.skip);
-    g.left = _mm512_sub_epi32(SET32(BITS), g.skip);
+    g.left = _mm512_sub_epi32(SET32(l->bits), g.skip);
     g.begun = g.skip;
     g.known = SET32(4);
     g.word = _mm512_setzero_si512();
@@ -101,8 +127,8 @@ static const uint16_t position_word[32] = {
     16, 16, 20, 20, 48, 48, 52, 52, 24, 24, 28, 28, 56, 56, 60, 60,
 };
 
-static INLINE coded_t decode_planes(const uint8_t *src) {
-    group_t g = open_group(src);
+static INLINE coded_t decode_planes(const uint8_t *src, const layout_t *l) {
+    group_t g = open_group(src, l);
     decode_first(&g);
     unsigned k = 1;
     for (; k < 8 && searching(&g); k++)
@@ -142,23 +168,23 @@ static INLINE coded_t decode_planes(const uint8_t *src) {
 }
 
 static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
-                              unsigned mode) {
+                              unsigned maxbits, unsigned mode) {
+    layout_t l = layout_of(maxbits);
     for (size_t g = 0; g < groups; g++) {
-        coded_t c = decode_planes(src + 64 * g);
+        coded_t c = decode_planes(src + g * 2 * maxbits, &l);
         finish(&c, dst + 256 * g, mode);
     }
 }
 
-void lull__zfp_decode_rate8_avx512(const uint8_t *src, uint8_t *dst,
-                                   size_t groups, unsigned maxbits,
-                                   unsigned mode) {
-    (void)maxbits;
+void lull__zfp_decode_narrow_avx512(const uint8_t *src, uint8_t *dst,
+                                    size_t groups, unsigned maxbits,
+                                    unsigned mode) {
     if (mode == 0)
-        decode_all(src, dst, groups, 0);
+        decode_all(src, dst, groups, maxbits, 0);
     else if (mode == LULL__ZFP_ADD)
-        decode_all(src, dst, groups, LULL__ZFP_ADD);
+        decode_all(src, dst, groups, maxbits, LULL__ZFP_ADD);
     else
-        decode_all(src, dst, groups, mode);
+        decode_all(src, dst, groups, maxbits, mode);
 }
 #else
 typedef int lull__no_avx512;

@@ -1,9 +1,37 @@
-/* ZFP decoder for AVX2 at 8 bits a value, the rate of choice: as
- * zfp_rate8_avx512.c, eight blocks in lockstep, look-ups by gather. */
+/* ZFP decoder for AVX2 at up to 8 bits a value, the rates of choice: as
+ * zfp_narrow_avx512.c, eight blocks in lockstep, look-ups by gather. */
 #ifdef __AVX2__
 #include "zfp_avx2.h"
 
-#define BITS 23 /* of a block after its header */
+/* How a call finds 8 blocks, in the order of transpose(). */
+typedef struct layout {
+    v byte, shift, keep;
+    unsigned bits; /* of the code: without the header */
+} layout_t;
+
+static INLINE layout_t layout_of(unsigned maxbits) {
+    layout_t l;
+    v block = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+    v bit = _mm256_mullo_epi32(block, SET32(maxbits));
+    l.byte = _mm256_srli_epi32(bit, 3);
+    l.shift = _mm256_and_si256(bit, SET32(7));
+    l.keep = SET32(maxbits < 32 ? (1u << maxbits) - 1 : UINT32_MAX);
+    l.bits = maxbits - 9;
+    return l;
+}
+
+static INLINE v load(const uint8_t *src, const layout_t *l) {
+    if (l->bits == 23) /* dwords as they are */
+        return _mm256_permutevar8x32_epi32(
+            _mm256_loadu_si256((const void *)src),
+            _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+    v low = _mm256_i32gather_epi32((const void *)src, l->byte, 1);
+    v high = _mm256_i32gather_epi32((const void *)(src + 4), l->byte, 1);
+    v up = _mm256_sub_epi32(SET32(32), l->shift);
+    v all = _mm256_or_si256(_mm256_srlv_epi32(low, l->shift),
+                            _mm256_sllv_epi32(high, up));
+    return _mm256_and_si256(all, l->keep);
+}
 
 /* Eight blocks on the way, in the order of transpose(). */
 typedef struct group {
@@ -30,11 +58,9 @@ static void make_tables(tables_t *t) {
             lull__zfp_next_plane[i] | (uint32_t)lull__zfp_next_length[i] << 8;
 }
 
-static INLINE group_t open_group(const uint8_t *src) {
+static INLINE group_t open_group(const uint8_t *src, const layout_t *l) {
     group_t g;
-    v order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-    v all = _mm256_permutevar8x32_epi32(_mm256_loadu_si256((const void *)src),
-                                        order);
+    v all = load(src, l);
     v zero = _mm256_setzero_si256(), one = SET32(1);
     g.head = _mm256_and_si256(all, SET32(0x1ff));
     v some = _mm256_cmpeq_epi32(_mm256_and_si256(all, one), one);
@@ -43,11 +69,11 @@ static INLINE group_t open_group(const uint8_t *src) {
     v lowest = _mm256_and_si256(g.bits, _mm256_sub_epi32(zero, g.bits));
     v exponent =
         _mm256_srli_epi32(_mm256_castps_si256(_mm256_cvtepi32_ps(lowest)), 23);
-    g.skip =
-        _mm256_min_epu32(_mm256_sub_epi32(exponent, SET32(127)), SET32(BITS));
+    g.skip = _mm256_min_epu32(_mm256_sub_epi32(exponent, SET32(127)),
+                              SET32(l->bits));
     g.open = _mm256_cmpgt_epi32(g.bits, zero);
     g.bits = _mm256_srlv_epi32(g.bits, g.skip);
-    g.left = _mm256_sub_epi32(SET32(BITS), g.skip);
+    g.left = _mm256_sub_epi32(SET32(l->bits), g.skip);
     g.begun = g.skip;
     g.known = SET32(4);
     g.word = zero;
@@ -157,8 +183,9 @@ static INLINE v scale_of(v head) {
     return _mm256_and_si256(scale, some);
 }
 
-static INLINE decoded_t decode_planes(const uint8_t *src, const tables_t *t) {
-    group_t g = open_group(src);
+static INLINE decoded_t decode_planes(const uint8_t *src, const layout_t *l,
+                                      const tables_t *t) {
+    group_t g = open_group(src, l);
     decode_first(&g, t);
     unsigned k = 1;
     for (; k < 8 && searching(&g); k++)
@@ -195,25 +222,25 @@ static INLINE decoded_t decode_planes(const uint8_t *src, const tables_t *t) {
 }
 
 static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
-                              unsigned mode) {
+                              unsigned maxbits, unsigned mode) {
     tables_t t;
     make_tables(&t);
+    layout_t l = layout_of(maxbits);
     for (size_t half = 0; half < 2 * groups; half++) {
-        decoded_t d = decode_planes(src + 32 * half, &t);
+        decoded_t d = decode_planes(src + half * maxbits, &l, &t);
         finish(&d, dst + 128 * half, mode);
     }
 }
 
-void lull__zfp_decode_rate8_avx2(const uint8_t *src, uint8_t *dst,
-                                 size_t groups, unsigned maxbits,
-                                 unsigned mode) {
-    (void)maxbits;
-    if (mode == 0)
-        decode_all(src, dst, groups, 0);
-    else if (mode == LULL__ZFP_ADD)
-        decode_all(src, dst, groups, LULL__ZFP_ADD);
+void lull__zfp_decode_narrow_avx2(const uint8_t *src, uint8_t *dst,
+                                  size_t groups, unsigned maxbits,
+                                  unsigned mode) {
+    if (maxbits == 32 && mode == 0)
+        decode_all(src, dst, groups, 32, 0);
+    else if (maxbits == 32 && mode == LULL__ZFP_ADD)
+        decode_all(src, dst, groups, 32, LULL__ZFP_ADD);
     else
-        decode_all(src, dst, groups, mode);
+        decode_all(src, dst, groups, maxbits, mode);
 }
 #else
 typedef int lull__no_avx2;
