@@ -75,8 +75,6 @@ static lull_status_t verdict_status(lull_ckpt_request_t *save,
     return lull__fail(status, "step %" PRIu64 ": %s", save->step, note->text);
 }
 
-/* A rank that failed before its vote: nothing can be published. Rank 0's
- * reason, if it has decided already, is the better one. */
 static void follow_failed(lull_ckpt_request_t *save, lull_status_t status) {
     lull__error_set(save->sentence ? save->sentence : lull_last_error());
     leave_abort(save, status);
@@ -88,14 +86,19 @@ static void follow(lull_ckpt_request_t *save) {
     lull_status_t mine = save->status;
     pthread_mutex_unlock(&save->ckpt->lock);
     if (mine != LULL_OK && !save->voted) {
+        /* Nothing can be published. */
         if (mine != LULL_ERR_ABORTED)
             follow_failed(save, mine);
         return;
     }
+    if (mine != LULL_OK && mine != LULL_ERR_CANCELLED)
+        follow_failed(save, mine); /* if rank 0 sees it in time */
     lull_status_t status = wait_verdict(save, &note);
     if (status == LULL_OK)
         status = verdict_status(save, &note);
-    if (status != LULL_OK)
+    if (status == LULL_ERR_ABORTED)
+        lull__save_amend(save, status);
+    else if (status != LULL_OK)
         lull__save_fail(save, status);
 }
 

@@ -58,6 +58,24 @@ void lull__save_fail(lull_ckpt_request_t *save, lull_status_t status) {
     free(sentence);
 }
 
+void lull__save_amend(lull_ckpt_request_t *save, lull_status_t status) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    bool amend;
+    pthread_mutex_lock(&ckpt->lock);
+    amend = save->status == LULL_ERR_DURABILITY_UNKNOWN;
+    if (amend) {
+        save->status = status;
+        free(save->sentence);
+        save->sentence = strdup(lull_last_error());
+        for (unsigned i = 0; i < ckpt->failure_count; i++)
+            if (ckpt->failures[i].number == save->number)
+                ckpt->failures[i].status = status;
+    }
+    pthread_mutex_unlock(&ckpt->lock);
+    if (!amend)
+        lull__save_fail(save, status);
+}
+
 lull_status_t lull__save_status(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     pthread_mutex_lock(&ckpt->lock);

@@ -174,6 +174,9 @@ lull_status_t lull__engine_check(const lull_ckpt_t *ckpt, const char *call,
 /* The save has failed: keeps this thread's sentence, if it is the first. The
  * lock is not held. */
 void lull__save_fail(lull_ckpt_request_t *save, lull_status_t status);
+/* As lull__save_fail, but also over a DURABILITY_UNKNOWN that has turned out
+ * not to be: the save was aborted. */
+void lull__save_amend(lull_ckpt_request_t *save, lull_status_t status);
 /* Status so far; the lock is not held. Cancelling counts as a failure. */
 lull_status_t lull__save_status(lull_ckpt_request_t *save);
 /* With the lock held: drops a reference, frees the last one. */

@@ -157,9 +157,12 @@ static lull_status_t first_cause(lull_ckpt_request_t *save,
                                  lull_status_t status) {
     char sentence[LULL__SENTENCE_MAX];
     if (status == LULL_OK || save->ckpt->options.rank == 0 ||
-        save->ckpt->lull_dir.fd < 0 || save->voted)
+        save->ckpt->lull_dir.fd < 0)
         return status;
     snprintf(sentence, sizeof sentence, "%s", lull_last_error());
+    if (save->voted) /* rank 0 may publish it all the same */
+        return lull__fail(LULL_ERR_DURABILITY_UNKNOWN, "after the vote: %.900s",
+                          sentence);
     lull_status_t aborted = look_for_abort(save);
     if (aborted != LULL_OK)
         return aborted;
