@@ -117,6 +117,10 @@ static void mutation_is_found_on_a_device(void **state) {
     update_and_save(&rig, &steps[0], 0.01);
     assert_ok(lull_ckpt_wait_snapshot(rig.ckpt, NULL, LULL_FOREVER));
     update_and_save(&rig, &steps[1], 0.01);
+    lull_ckpt_stats_t stats = {.size = sizeof stats};
+    do /* copied, so that the misuse is no data race */
+        assert_ok(lull_ckpt_stats(rig.ckpt, &stats));
+    while (stats.bytes_copied < 2 * (BYTES - 5 + sizeof *steps));
     assert_ok(lull_sim_write(rig.device, (char *)rig.tensor + 77, "x", 1));
     assert_fails(lull_ckpt_wait_snapshot(rig.ckpt, NULL, LULL_FOREVER),
                  LULL_ERR_MUTATED, "'t'");
