@@ -2,6 +2,7 @@
 #include "codec_check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "codec/codec_impl.h"
@@ -221,6 +222,21 @@ void codec_check_mutations(const lull_codec_t *codec, const void *values,
     }
     free(block);
     lull_codec_scratch_destroy(m.scratch);
+}
+
+uint8_t *codec_check_golden(const char *name, size_t *bytes) {
+    enum { MOST = 1 << 20 };
+    char path[512];
+    snprintf(path, sizeof path, "%s/golden/%s", TEST_SOURCES, name);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        fail_msg("%s: cannot be opened", path);
+    uint8_t *data = malloc(MOST);
+    assert_non_null(data);
+    *bytes = fread(data, 1, MOST, file);
+    assert_true(*bytes < MOST);
+    fclose(file);
+    return data;
 }
 
 /* ---- Values ------------------------------------------------------------ */

@@ -26,6 +26,9 @@ size_t codec_check_lossless(const lull_codec_t *codec, const void *values,
 void codec_check_mutations(const lull_codec_t *codec, const void *values,
                            size_t count, uint64_t *random);
 
+/* A file of tests/golden, into a block of its own for free(). */
+uint8_t *codec_check_golden(const char *name, size_t *bytes);
+
 /* Fills with values of a kind, for dtypes F32, F64, F16 and BF16. */
 typedef enum codec_fill {
     FILL_ZERO,

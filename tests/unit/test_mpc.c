@@ -9,30 +9,18 @@
 #include "support.h"
 #include "test.h"
 
-static uint8_t *read_file(const char *name, size_t *bytes) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/golden/mpc/%s", TEST_SOURCES, name);
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    uint8_t *data = malloc(1 << 20);
-    assert_non_null(data);
-    *bytes = fread(data, 1, 1 << 20, file);
-    assert_true(*bytes < 1 << 20);
-    fclose(file);
-    return data;
-}
-
 static void try_golden(const char *isa, void *ctx) {
     const char *name = ctx;
-    char spec[16], mpc[300];
+    char spec[16], path[300], mpc[310];
     size_t values_bytes, stream_bytes, bound;
     unsigned word = strstr(name, ".f64") ? 8 : 4;
     const char *dim = strstr(name, "-d");
     assert_non_null(dim);
     snprintf(spec, sizeof spec, "mpc:%d", atoi(dim + 2));
-    snprintf(mpc, sizeof mpc, "%s.mpc", name);
-    uint8_t *values = read_file(name, &values_bytes);
-    uint8_t *stream = read_file(mpc, &stream_bytes);
+    snprintf(path, sizeof path, "mpc/%s", name);
+    snprintf(mpc, sizeof mpc, "%s.mpc", path);
+    uint8_t *values = codec_check_golden(path, &values_bytes);
+    uint8_t *stream = codec_check_golden(mpc, &stream_bytes);
     size_t count = values_bytes / word;
     lull_codec_t codec;
     lull_codec_scratch_t *scratch;

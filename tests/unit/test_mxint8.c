@@ -265,8 +265,48 @@ static void mutated_streams(void **state) {
     }
 }
 
+static void try_golden(const char *isa, void *ctx) {
+    static const char *const kinds[] = {"normal", "sparse"};
+    static const char *const names[] = {"f32", "f64", "f16", "bf16"};
+    lull_codec_scratch_t *scratch = ctx;
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned t = 0; t < 4; t++) {
+            char name[64], path[80];
+            size_t bytes, stream_bytes, back_bytes;
+            uint8_t stream[4096], values[9000];
+            snprintf(name, sizeof name, "mxint8/%s.%s", kinds[k], names[t]);
+            uint8_t *from = codec_check_golden(name, &bytes);
+            snprintf(path, sizeof path, "%s.mxint8", name);
+            uint8_t *want = codec_check_golden(path, &stream_bytes);
+            snprintf(path, sizeof path, "%s.back", name);
+            uint8_t *back = codec_check_golden(path, &back_bytes);
+            lull_codec_t codec = mxint8(dtypes[t]);
+            size_t count = bytes / (lull_dtype_bits(dtypes[t]) / 8);
+            lull_buffer_t out = {.data = stream, .capacity = sizeof stream};
+            assert_ok(lull_codec_encode(&codec, from, count, &out, scratch));
+            if (out.bytes != stream_bytes ||
+                memcmp(stream, want, stream_bytes) != 0)
+                fail_msg("%s: other bytes under %s", name, isa);
+            assert_ok(lull_codec_decode(&codec, want, stream_bytes, values,
+                                        count, scratch));
+            assert_memory_equal(values, back, back_bytes);
+            free(back);
+            free(want);
+            free(from);
+        }
+}
+
+static void golden_streams(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    codec_check_isas(try_golden, scratch);
+    lull_codec_scratch_destroy(scratch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_streams),
         cmocka_unit_test(lengths),
         cmocka_unit_test(kinds),
         cmocka_unit_test(finite_bits),
