@@ -8,6 +8,21 @@ static uint64_t step = LULL_LATEST;
 
 /* ---- For people ---- */
 
+/* The line for checkpoints that are compressed. */
+static void show_saved(const lull_ckpt_info_t *info) {
+    lull_ckpt_tensor_info_t t;
+    uint64_t bytes = 0, stored = 0;
+    for (size_t i = 0; lull_ckpt_info_tensor_at(info, i, &t); i++) {
+        bytes += t.alias_of == NULL ? t.bytes : 0;
+        stored += t.stored_bytes;
+    }
+    if (bytes == stored)
+        return;
+    printf("tensors of %s, ", cli_bytes(bytes));
+    printf("stored in %s: %.1f %% saved\n", cli_bytes(stored),
+           100 * (1 - (double)stored / (double)bytes));
+}
+
 static void show_head(const lull_ckpt_info_t *info) {
     lull_ckpt_entry_t e;
     lull_ckpt_meta_t meta;
@@ -17,6 +32,7 @@ static void show_head(const lull_ckpt_info_t *info) {
         printf(", resumed from seq %" PRIu64, e.parent_seq);
     printf("\ncommitted %s UTC by %u rank%s: %u files, %s\n", cli_time(e.time),
            e.world, e.world == 1 ? "" : "s", e.files, cli_bytes(e.bytes));
+    show_saved(info);
     for (size_t i = 0; lull_ckpt_info_meta_at(info, i, &meta); i++) {
         fputs(i == 0 ? "\nmetadata\n  " : "  ", stdout);
         cli_print_name(stdout, meta.key);

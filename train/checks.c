@@ -116,7 +116,8 @@ static lull_status_t check_schedule(options_t *options) {
 
 static lull_status_t check_company(const options_t *options) {
     static const char *const of_ckpt[] = {
-        "ckpt-every", "ckpt-mode", "ckpt-buffer", "keep-last", "keep-every"};
+        "ckpt-every", "ckpt-mode",      "ckpt-buffer", "ckpt-codec",
+        "keep-last",  "commit-timeout", "keep-every"};
     const config_t *config = &options->config;
     if (config->data == NULL)
         REFUSE("--data: not given: give the file to learn");

@@ -32,6 +32,8 @@ typedef struct config {
     int64_t ckpt_every;
     lull_ckpt_mode_t ckpt_mode;
     uint64_t ckpt_buffer;
+    const char *ckpt_codec; /* NULL: raw */
+    double commit_timeout;  /* seconds */
     int keep_last;
     int64_t keep_every;
     /* sampling */

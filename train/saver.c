@@ -61,6 +61,8 @@ static lull_status_t open_engine(const config_t *config, lull_comm_t *other,
     options.run_id = run_id;
     options.mode = config->ckpt_mode;
     options.buffer_bytes = config->ckpt_buffer;
+    options.codec = config->ckpt_codec;
+    options.commit_timeout_s = config->commit_timeout;
     options.keep_last = (uint32_t)config->keep_last;
     options.keep_every = (uint64_t)config->keep_every;
     char what[512];

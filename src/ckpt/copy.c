@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "copy.h"
+#include "encode.h"
 
 void lull__copy_settle(lull_ckpt_request_t *save) {
     bool failed = save->status != LULL_OK || save->ckpt->cancel;
@@ -35,7 +36,7 @@ lull_ckpt_request_t *lull__copy_find(lull_ckpt_t *ckpt, bool *plan) {
             return NULL; /* another thread is at it */
         if (save->status == LULL_OK && !ckpt->cancel &&
             save->next_chunk < save->chunk_count)
-            return save;
+            return lull__encode_room(ckpt) ? save : NULL;
     }
     return NULL;
 }
@@ -60,7 +61,7 @@ static size_t item_at(const lull_ckpt_request_t *save,
     size_t low = file->first, high = file->first + file->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (save->order[middle]->shard.end > at)
+        if (save->order[middle]->end > at)
             high = middle;
         else
             low = middle + 1;
@@ -96,12 +97,11 @@ lull_status_t lull__copy_range(lull__copier_t *copier,
     lull_status_t status = LULL_OK;
     for (uint64_t at = begin; status == LULL_OK && at < begin + bytes; i++) {
         const lull__item_t *item = save->order[i];
-        uint64_t end = item->shard.end;
+        uint64_t end = item->end;
         if (end > begin + bytes)
             end = begin + bytes;
         if (end > at)
-            status =
-                copy_item(copier, item, to, at - item->shard.begin, end - at);
+            status = copy_item(copier, item, to, at - item->begin, end - at);
         to += end - at;
         at = end;
     }
@@ -109,8 +109,9 @@ lull_status_t lull__copy_range(lull__copier_t *copier,
 }
 
 void lull__copy_hash(const lull__chunk_t *chunk, uint64_t at, uint64_t bytes) {
-    const lull__ring_t *ring = chunk->save->ckpt->ring;
-    const char *data = lull__ring_data(ring, chunk->slot);
+    const char *data = lull__ring_data(chunk->ring, chunk->slot);
+    if (chunk->save->ckpt->encoder != NULL)
+        return; /* it hashes what is stored */
     uint64_t block = (chunk->begin + at) / LULL__BLOCK_BYTES;
     chunk->file->hashes[block] = lull__hash_of(data + at, bytes);
 }
@@ -146,11 +147,12 @@ lull__chunk_t *lull__copy_locate(lull_ckpt_request_t *save, uint64_t number,
     size_t f = save->file_count - 1;
     while (save->files[f].first_chunk > number)
         f--;
+    chunk->ring = save->ckpt->ring;
     chunk->slot = index;
     chunk->save = save;
     chunk->file = &save->files[f];
     chunk->begin = (number - chunk->file->first_chunk) * slot;
-    chunk->bytes = chunk->file->data_bytes - chunk->begin;
+    chunk->bytes = chunk->file->raw_bytes - chunk->begin;
     if (chunk->bytes > slot)
         chunk->bytes = slot;
     return chunk;
@@ -159,6 +161,7 @@ lull__chunk_t *lull__copy_locate(lull_ckpt_request_t *save, uint64_t number,
 void lull__copy_claim(lull_ckpt_request_t *save) {
     save->next_chunk++;
     save->copying++;
+    save->ckpt->coding += save->ckpt->encoder != NULL;
     if (save->at.copy_begin_s == 0)
         save->at.copy_begin_s = lull__now();
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "encode.h"
 #include "note.h"
 
 #define NAP_MIN_S 0.0005
@@ -163,6 +164,7 @@ static lull_status_t bad_option(const char *what) {
 }
 
 static lull_status_t check_options(const lull_ckpt_options_t *options) {
+    lull__classes_t classes;
     if (options->dir == NULL || options->dir[0] == '\0')
         return bad_option("dir is not set");
     if (options->world == 0 || options->rank >= options->world)
@@ -187,7 +189,7 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return lull__fail(LULL_ERR_UNSUPPORTED,
                           "lull_ckpt_open: agree is not supported yet: all "
                           "ranks must see dir");
-    return LULL_OK;
+    return lull__classes_parse(options->codec, &classes);
 }
 
 static void set_defaults(lull_ckpt_options_t *options) {
@@ -316,6 +318,18 @@ static lull_status_t start_copiers(lull_ckpt_t *ckpt) {
     return status;
 }
 
+static lull_status_t start_encoder(lull_ckpt_t *ckpt) {
+    lull__classes_t classes;
+    lull_status_t status = lull__classes_parse(ckpt->options.codec, &classes);
+    ckpt->options.codec = NULL; /* the caller's */
+    if (status == LULL_OK)
+        status = lull__encoder_create(ckpt, &classes, &ckpt->encoder);
+    if (status == LULL_OK && ckpt->encoder != NULL)
+        status = start_thread(ckpt, "lull-encode", lull__encode_thread,
+                              ckpt->encoder);
+    return status;
+}
+
 static lull_status_t start(lull_ckpt_t *ckpt) {
     lull__io_queue_options_t how = {
         .io = ckpt->io,
@@ -332,6 +346,8 @@ static lull_status_t start(lull_ckpt_t *ckpt) {
     how.buffer = lull__ring_data(ckpt->ring, 0);
     how.buffer_bytes = lull__ring_bytes(ckpt->ring);
     status = lull__io_queue_create(&how, &ckpt->queue);
+    if (status == LULL_OK)
+        status = start_encoder(ckpt);
     if (status == LULL_OK)
         status = start_copiers(ckpt);
     if (status == LULL_OK)
@@ -437,10 +453,12 @@ void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
         pthread_mutex_unlock(&ckpt->lock);
         if (ckpt->ring != NULL)
             lull__ring_cancel(ckpt->ring);
+        lull__encoder_cancel(ckpt->encoder);
         stop(ckpt);
     }
     for (unsigned i = 0; i < ckpt->failure_count; i++)
         free(ckpt->failures[i].sentence);
+    lull__encoder_destroy(ckpt->encoder);
     lull__ring_destroy(ckpt->ring);
     free(ckpt->chunks);
     lull__history_free(&ckpt->history);

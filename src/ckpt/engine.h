@@ -5,6 +5,7 @@
  *   save.c    describe   the caller: checks, copies descriptors and host state
  *   copy.c    copy       copy threads: lay out, then chunk by chunk to the ring
  *   store.c   open       opener: directory, space, files; chunks may be written
+ *   encode.c  encode     encoder, where there is a codec
  *   store.c   finish     finisher: header, length, fsync, vote
  *   commit.c  commit     committer: rank 0 publishes, the others wait
  *
@@ -29,11 +30,17 @@
 #include "ring.h"
 #include "vote.h"
 
+typedef struct lull__encoder lull__encoder_t;
+
 /* What this rank stores: a shard and where its bytes are now. */
 typedef struct lull__item {
     lull__shard_t shard;
     const void *data;
     uint64_t bytes;
+    uint64_t begin, end; /* of the raw data of its file */
+    uint64_t most;       /* bytes that it may take in the file */
+    const struct lull__class_codec *coding; /* NULL: stored raw */
+    uint64_t *frames;                       /* of a coded one: the shard's */
     uint64_t hash; /* of the tensor at save; only to detect mutation */
     bool host;     /* `data` is the save's own copy, not on the device */
 } lull__item_t;
@@ -45,7 +52,9 @@ typedef struct lull__data_file {
     lull__file_t plain;  /* for the header */
     bool is_direct;
     uint64_t room;       /* reserved for the header: where data begins */
-    uint64_t data_bytes; /* behind it */
+    uint64_t raw_bytes;  /* of its tensors: what is copied */
+    uint64_t most_bytes; /* that its data may have */
+    uint64_t data_bytes; /* that it has, once all is coded */
     uint64_t header_hash;
     uint64_t *hashes;     /* of each block */
     uint64_t first_chunk; /* of the save's, here */
@@ -57,7 +66,9 @@ typedef struct lull__chunk {
     lull__io_job_t job;
     lull_ckpt_request_t *save;
     lull__data_file_t *file;
-    uint64_t begin, bytes; /* of the file's data */
+    uint64_t begin, bytes; /* of the file's data; in the staging ring of an
+                              engine that compresses, of the raw data */
+    lull__ring_t *ring;
     uint32_t slot;
     uint64_t fence;           /* of an asynchronous device's copies */
     struct lull__chunk *next; /* in flight, landed, or waiting for the file to
@@ -93,10 +104,13 @@ struct lull_ckpt_request {
     /* Stages begun, and stages over (well or not). */
     bool planning, opening, finishing, committing;
     bool planned, opened, finished;
+    bool coded;   /* the encoder has done with it */
     bool copied;  /* nobody reads the tensors any more */
     bool decided; /* committed or not, as far as this rank will know */
     bool verifying, verified; /* detect_mutation: being, been compared */
     uint64_t next_chunk, copying, writing;
+    uint64_t next_coded;    /* chunk that the encoder wants */
+    lull__chunk_t *raw;     /* chunks that wait for it */
     lull__chunk_t *waiting; /* chunks whose file is not open yet */
     uint64_t bytes, bytes_copied, bytes_written;
     lull_ckpt_progress_t at; /* times */
@@ -142,13 +156,14 @@ struct lull_ckpt {
     lull__ring_t *ring;
     lull__chunk_t *chunks; /* one for each slot of the ring */
     lull__io_queue_t *queue;
-    lull__history_t history; /* rank 0: what is committed; the committer's */
+    lull__encoder_t *encoder; /* NULL: nothing is compressed */
+    lull__history_t history;  /* rank 0: what is committed; the committer's */
     bool direct_refused, direct_probed; /* the opener's */
     uint64_t verdicts_begin;            /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an
      * older checkpoint whose successor is perhaps not durable. */
     bool garbage, in_doubt;
-    pthread_t threads[3 + 2 * LULL__COPY_THREADS_MAX];
+    pthread_t threads[4 + 2 * LULL__COPY_THREADS_MAX];
     lull__copier_t copiers[LULL__COPY_THREADS_MAX];
     unsigned copier_count;
     unsigned thread_count;
@@ -159,6 +174,8 @@ struct lull_ckpt {
     unsigned pending_count;
     uint64_t next_number;
     bool closed, cancel, stop;
+    uint64_t coding; /* raw chunks begun and not coded yet */
+    double full_s;   /* since when that is all there may be; 0: it is not */
     lull__chunk_t *landed, **landed_tail; /* to be hashed */
     pthread_cond_t landed_changed;
     lull__failure_t failures[LULL__FAILURES_MAX];
@@ -226,7 +243,8 @@ void *lull__finish_thread(void *arg);
 void *lull__commit_thread(void *arg);
 /* With the lock held: is copying over? */
 void lull__copy_settle(lull_ckpt_request_t *save);
-/* With the lock held: a chunk is in its slot, and counted in save->writing;
+/* With the lock held: a chunk is in its slot, to be written (or, one of raw
+ * bytes, to be coded), and counted in save->writing;
  * its write begins, now or when the file is open. */
 void lull__chunk_ready(lull__chunk_t *chunk);
 /* With the lock held: lets go of chunks that will not be written. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "encode.h"
 #include "engine.h"
 #include "safetensors.h"
 
@@ -58,7 +59,8 @@ static unsigned order_class(const lull__item_t *item) {
     static const unsigned widths[] = {64, 32, 16};
     while (class < 3 && bits != widths[class])
         class ++;
-    return item->shard.kind == LULL__SHARD_TENSOR ? class : 4;
+    /* What is coded has any length: nothing behind it would be aligned. */
+    return item->shard.kind == LULL__SHARD_TENSOR && !item->coding ? class : 4;
 }
 
 static lull_status_t sort_items(lull_ckpt_request_t *save) {
@@ -83,13 +85,30 @@ static void put_meta(lull__st_writer_t *writer, lull_ckpt_request_t *save) {
     lull__st_meta(writer, "lull.step", number);
 }
 
-static void put_item(lull__st_writer_t *writer, const lull__item_t *item) {
+static lull__st_entry_t entry_of(const lull__item_t *item) {
     lull__st_entry_t entry = {.name = item->shard.stored,
                               .dtype = item->shard.dtype,
                               .ndim = item->shard.ndim,
                               .begin = item->shard.begin,
                               .end = item->shard.end};
     memcpy(entry.shape, item->shard.box.shape, sizeof entry.shape);
+    return entry;
+}
+
+static void put_codec(lull__st_writer_t *writer, const lull__item_t *item) {
+    lull__st_entry_t entry = entry_of(item);
+    if (item->coding != NULL)
+        lull__st_codec_meta(writer, item->shard.codec, &entry);
+}
+
+static void put_item(lull__st_writer_t *writer, const lull__item_t *item) {
+    lull__st_entry_t entry = entry_of(item);
+    if (item->coding != NULL) {
+        /* While measuring, as wide as it can get. */
+        entry.dtype = LULL_U8;
+        entry.ndim = 1;
+        entry.shape[0] = writer->out ? entry.end - entry.begin : UINT64_MAX;
+    }
     lull__st_tensor(writer, &entry);
 }
 
@@ -128,10 +147,12 @@ static lull_status_t split_files(lull_ckpt_request_t *save) {
             put_meta(&writer, save);
         }
         item->shard.file = (uint32_t)save->file_count - 1;
-        item->shard.begin = file->data_bytes;
-        file->data_bytes += item->bytes;
-        item->shard.end = file->data_bytes;
+        item->shard.begin = item->begin = file->raw_bytes;
+        file->raw_bytes += item->bytes;
+        item->shard.end = item->end = file->raw_bytes;
+        file->most_bytes += item->most;
         file->count++;
+        put_codec(&writer, item);
         put_item(&writer, item);
     }
     if (status == LULL_OK)
@@ -141,19 +162,22 @@ static lull_status_t split_files(lull_ckpt_request_t *save) {
 
 lull_status_t lull__plan_layout(lull_ckpt_request_t *save) {
     uint64_t slot = lull__ring_slot_bytes(save->ckpt->ring);
-    lull_status_t status = sort_items(save);
+    lull_status_t status = lull__encode_plan(save);
+    if (status == LULL_OK)
+        status = sort_items(save);
     if (status == LULL_OK)
         status = split_files(save);
     for (size_t f = 0; status == LULL_OK && f < save->file_count; f++) {
         lull__data_file_t *file = &save->files[f];
         uint64_t blocks =
-            (file->data_bytes + LULL__BLOCK_BYTES - 1) / LULL__BLOCK_BYTES;
+            (file->most_bytes + LULL__BLOCK_BYTES - 1) / LULL__BLOCK_BYTES;
+        file->data_bytes = file->raw_bytes; /* until it is coded */
         file->hashes = calloc(blocks + 1, sizeof *file->hashes);
         if (file->hashes == NULL)
             status = lull__fail(LULL_ERR_NO_MEMORY, "%s: hashes of blocks",
                                 file->name);
         file->first_chunk = save->chunk_count;
-        save->chunk_count += (file->data_bytes + slot - 1) / slot;
+        save->chunk_count += (file->raw_bytes + slot - 1) / slot;
     }
     return status;
 }
@@ -163,6 +187,8 @@ lull_status_t lull__plan_header(lull_ckpt_request_t *save,
     lull__st_writer_t writer;
     lull__st_begin(&writer, out, file->room);
     put_meta(&writer, save);
+    for (size_t i = 0; i < file->count; i++)
+        put_codec(&writer, save->order[file->first + i]);
     for (size_t i = 0; i < file->count; i++)
         put_item(&writer, save->order[file->first + i]);
     return lull__st_end(&writer, NULL);

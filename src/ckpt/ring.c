@@ -29,9 +29,6 @@ static uint64_t slot_bytes_for(uint64_t budget) {
 
 lull_status_t lull__ring_create(lull_device_t *device, uint64_t budget,
                                 lull__ring_t **out) {
-    const char *note = NULL;
-    void *data = NULL;
-    lull_status_t status;
     if (budget < LULL__RING_SLOT_MIN)
         return lull__fail(LULL_ERR_INVALID,
                           "buffer_bytes is %llu, at least 1048576 is needed",
@@ -40,6 +37,15 @@ lull_status_t lull__ring_create(lull_device_t *device, uint64_t budget,
     if (slots > UINT32_MAX)
         return lull__fail(LULL_ERR_INVALID, "buffer_bytes %llu is too large",
                           (unsigned long long)budget);
+    return lull__ring_create_slots(device, slot_bytes, slots, out);
+}
+
+lull_status_t lull__ring_create_slots(lull_device_t *device,
+                                      uint64_t slot_bytes, uint64_t slots,
+                                      lull__ring_t **out) {
+    const char *note = NULL;
+    void *data = NULL;
+    lull_status_t status;
     lull__ring_t *ring = calloc(1, sizeof *ring);
     if (ring == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "the staging buffer");

@@ -19,6 +19,10 @@ typedef struct lull__ring lull__ring_t;
  * least 8 of them where the budget (at least 1 MiB) allows it. */
 lull_status_t lull__ring_create(lull_device_t *device, uint64_t budget,
                                 lull__ring_t **out);
+/* `slots` of `slot_bytes`, a multiple of 4096. */
+lull_status_t lull__ring_create_slots(lull_device_t *device,
+                                      uint64_t slot_bytes, uint64_t slots,
+                                      lull__ring_t **out);
 /* No slot may be taken any more. NULL is harmless. */
 void lull__ring_destroy(lull__ring_t *ring);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "encode.h"
 #include "engine.h"
 #include "note.h"
 #include "safetensors.h"
@@ -73,7 +74,7 @@ static lull_status_t check_space(lull_ckpt_request_t *save) {
     const lull__io_t *io = save->ckpt->io;
     uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
     for (size_t f = 0; f < save->file_count; f++)
-        need += save->files[f].room + save->files[f].data_bytes;
+        need += save->files[f].room + save->files[f].most_bytes;
     int rc = io->ops->space(io, save->dir.fd, &have);
     if (rc == 0 && have < need)
         return lull__fail(LULL_ERR_NO_SPACE,
@@ -88,7 +89,7 @@ static lull_status_t check_space(lull_ckpt_request_t *save) {
 static lull_status_t reserve(lull_ckpt_request_t *save,
                              lull__data_file_t *file) {
     const lull__io_t *io = save->ckpt->io;
-    uint64_t bytes = file->room + file->data_bytes;
+    uint64_t bytes = file->room + file->most_bytes;
     int rc;
     do
         rc = io->ops->allocate(io, file->plain.fd, bytes);
@@ -107,7 +108,7 @@ static bool probe_direct(const lull__file_t *file) {
 
 static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
     lull_ckpt_t *ckpt = save->ckpt;
-    if (ckpt->direct_refused || file->data_bytes == 0)
+    if (ckpt->direct_refused || file->most_bytes == 0)
         return;
     lull_status_t status = lull__file_open(&save->dir, file->name,
                                            O_WRONLY | O_DIRECT, &file->direct);
@@ -179,7 +180,7 @@ static void chunk_done(lull__io_job_t *job, lull_status_t status) {
     if (status != LULL_OK)
         lull__save_fail(save, status);
     uint64_t bytes = status == LULL_OK ? chunk->bytes : 0;
-    lull__ring_give(ckpt->ring, chunk->slot);
+    lull__ring_give(chunk->ring, chunk->slot);
     pthread_mutex_lock(&ckpt->lock);
     save->bytes_written += bytes;
     ckpt->stats.bytes_written += bytes;
@@ -194,7 +195,7 @@ _Static_assert(offsetof(lull__chunk_t, job) == 0, "a job is its chunk");
 static void write_chunk(lull__chunk_t *chunk) {
     lull__data_file_t *file = chunk->file;
     lull__io_job_t *job = &chunk->job;
-    job->data = lull__ring_data(chunk->save->ckpt->ring, chunk->slot);
+    job->data = lull__ring_data(chunk->ring, chunk->slot);
     job->file = file->is_direct ? &file->direct : &file->plain;
     job->offset = file->room + chunk->begin;
     job->bytes = chunk->bytes;
@@ -202,8 +203,7 @@ static void write_chunk(lull__chunk_t *chunk) {
     if (file->is_direct && job->bytes % SECTOR != 0) {
         /* Whole sectors; the file is cut to its length when it is finished. */
         uint64_t pad = SECTOR - job->bytes % SECTOR;
-        memset((char *)lull__ring_data(chunk->save->ckpt->ring, chunk->slot) +
-                   job->bytes,
+        memset((char *)lull__ring_data(chunk->ring, chunk->slot) + job->bytes,
                0, pad);
         job->bytes += pad;
     }
@@ -212,6 +212,10 @@ static void write_chunk(lull__chunk_t *chunk) {
 
 void lull__chunk_ready(lull__chunk_t *chunk) {
     lull_ckpt_request_t *save = chunk->save;
+    if (save->ckpt->encoder != NULL && chunk->ring == save->ckpt->ring) {
+        lull__encode_ready(chunk);
+        return;
+    }
     if (save->opened && save->status == LULL_OK) {
         write_chunk(chunk);
         return;
@@ -228,7 +232,7 @@ void lull__chunks_drop(lull_ckpt_request_t *save) {
         save->waiting = chunk->next;
         if (--save->writing == 0)
             pthread_cond_broadcast(&save->ckpt->changed);
-        lull__ring_give(save->ckpt->ring, chunk->slot);
+        lull__ring_give(chunk->ring, chunk->slot);
     }
 }
 
@@ -275,7 +279,9 @@ static bool written(const lull_ckpt_request_t *save) {
     const lull_ckpt_t *ckpt = save->ckpt;
     bool compared = !ckpt->options.detect_mutation || save->verified ||
                     save->status != LULL_OK || ckpt->cancel;
-    return save->opened && save->copied && save->writing == 0 && compared;
+    bool coded = ckpt->encoder == NULL || save->coded;
+    return save->opened && save->copied && coded && save->writing == 0 &&
+           compared;
 }
 
 /* A sink that appends to a file. */

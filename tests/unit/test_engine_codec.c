@@ -1,0 +1,443 @@
+/* An engine that compresses: the policy, round trips, bounded memory, faults,
+ * damage. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "ckpt.h"
+#include "ckpt/classes.h"
+#include "faultio.h"
+#include "support.h"
+#include "test.h"
+
+#define MIB ((size_t)1 << 20)
+
+static char dir[256];
+static faultio_t fault;
+
+static int set_up(void **state) {
+    (void)state;
+    test_dir_make(dir);
+    faultio_init(&fault);
+    lull__io_set_default(&fault.io);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lull__io_set_default(NULL);
+    test_dir_drop(dir);
+    return 0;
+}
+
+/* ---- the policy ---- */
+
+static const char *spec_of(const char *policy, const char *name,
+                           lull_dtype_t dtype) {
+    static lull__classes_t classes;
+    assert_ok(lull__classes_parse(policy, &classes));
+    const lull__class_codec_t *one = lull__classes_find(&classes, name, dtype);
+    return one ? one->spec : "raw";
+}
+
+static void classes_are_by_name(void **state) {
+    (void)state;
+    const char *policy = "weights=mpc,moments=zfp:8,*=raw";
+    const char *moment = "optimizer.exp_avg.w";
+    assert_string_equal(spec_of(policy, "w", LULL_F32), "mpc");
+    assert_string_equal(spec_of(policy, moment, LULL_F32), "zfp:8");
+    assert_string_equal(spec_of(policy, moment, LULL_I64), "raw");
+    assert_string_equal(spec_of("expo", "w", LULL_F32), "expo");
+    assert_string_equal(spec_of("expo", moment, LULL_BF16), "expo");
+    assert_string_equal(spec_of("*=raw,weights=expo", "w", LULL_F32), "expo");
+    assert_string_equal(spec_of("*=expo,weights=raw", "w", LULL_F32), "raw");
+    assert_string_equal(spec_of("weights=expo", moment, LULL_F32), "raw");
+    assert_string_equal(spec_of("moments=zfp:48", moment, LULL_F64), "zfp:48");
+    assert_string_equal(spec_of("moments=zfp:48", moment, LULL_F32), "raw");
+    assert_string_equal(spec_of("", "w", LULL_F32), "raw");
+    assert_string_equal(spec_of(NULL, "w", LULL_F32), "raw");
+}
+
+static void a_malformed_policy_is_pointed_at(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *says;
+    } rows[] = {
+        {"weights=", "a codec is missing, at character 9: ''"},
+        {"weights=expo,", "a codec is missing, at character 14"},
+        {"wieghts=expo", "no such class"},
+        {"weights=expo,moment=raw", "at character 14: 'moment=raw'"},
+        {"weights=nope", "no codec is named 'nope'"},
+        {"weights=zfp:nope", "at character 9"},
+        {"weights=expo,weights=raw", "given before, at character 14"},
+        {"*=zfp:8", "a lossy codec is only for what is named"},
+        {"bf16", "a lossy codec is only for what is named"},
+        {"=expo", "no such class"},
+        {"weights=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+         "no such codec, at character 9"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_t *ckpt = NULL;
+        options.codec = rows[i].policy;
+        assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID,
+                     rows[i].says);
+        assert_null(ckpt);
+    }
+    assert_false(test_has(dir, ".lull"));
+}
+
+/* ---- round trips ---- */
+
+/* One tensor of a state. */
+typedef struct one {
+    char name[32];
+    lull_dtype_t dtype;
+    uint64_t count;
+    void *data;
+} one_t;
+
+static uint64_t bytes_of(const one_t *one) {
+    return one->count * lull_dtype_bits(one->dtype) / 8;
+}
+
+/* Values as training has them: exponents of a narrow range. */
+static void fill(one_t *one, uint64_t seed) {
+    uint64_t n = bytes_of(one);
+    one->data = malloc(n + 1);
+    test_fill(one->data, n, seed);
+    if (one->dtype != LULL_F32)
+        return;
+    float *values = one->data;
+    for (uint64_t i = 0; i < one->count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], 4);
+        values[i] = ((float)bits / 4294967296.0F - 0.5F) * 0.04F;
+    }
+}
+
+static lull_status_t save_all(lull_ckpt_t *ckpt, uint64_t step,
+                              const one_t *ones, size_t count) {
+    lull_ckpt_tensor_t tensors[64];
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    uint64_t position = step;
+    lull_ckpt_state_t host = {"position", &position, sizeof position, false};
+    for (size_t i = 0; i < count; i++)
+        tensors[i] = test_tensor(ones[i].name, ones[i].dtype, ones[i].count,
+                                 ones[i].data);
+    save.step = step;
+    save.tensors = tensors;
+    save.tensor_count = count;
+    save.states = &host;
+    save.state_count = 1;
+    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
+    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+}
+
+static lull_ckpt_info_t *open_step(uint64_t step) {
+    lull_ckpt_find_options_t how = LULL_CKPT_FIND_OPTIONS_INIT;
+    lull_ckpt_id_t id;
+    lull_ckpt_info_t *info;
+    how.step = step;
+    assert_ok(lull_ckpt_find(dir, &how, &id));
+    assert_ok(lull_ckpt_info_open(dir, id, &info));
+    return info;
+}
+
+/* Loads elements [begin, begin + n) of each. */
+static void assert_holds(uint64_t step, const one_t *ones, size_t count,
+                         uint64_t parts) {
+    lull_ckpt_info_t *info = open_step(step);
+    lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
+    assert_ok(lull_ckpt_verify(info, NULL, NULL));
+    for (size_t i = 0; i < count; i++) {
+        const one_t *one = &ones[i];
+        unsigned width = lull_dtype_bits(one->dtype) / 8;
+        for (uint64_t p = 0; width > 0 && p < parts; p++) {
+            lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+            uint64_t begin = one->count * p / parts;
+            uint64_t n = one->count * (p + 1) / parts - begin;
+            char *to = malloc(n * width + 1);
+            slice.name = one->name;
+            slice.dtype = one->dtype;
+            slice.ndim = 1;
+            slice.global_shape[0] = one->count;
+            slice.offset[0] = begin;
+            slice.shape[0] = n;
+            slice.data = to;
+            assert_ok(lull_ckpt_load(info, &slice, 1, &how));
+            assert_memory_equal(to, (char *)one->data + begin * width,
+                                n * width);
+            free(to);
+        }
+    }
+    uint64_t position = 0;
+    size_t n;
+    assert_ok(lull_ckpt_info_state(info, "position", 0, &position,
+                                   sizeof position, &n));
+    assert_int_equal(position, step);
+    lull_ckpt_info_destroy(info);
+}
+
+static lull_ckpt_stats_t stats_of(lull_ckpt_t *ckpt) {
+    lull_ckpt_stats_t stats = {.size = sizeof stats};
+    assert_ok(lull_ckpt_stats(ckpt, &stats));
+    return stats;
+}
+
+/* Every dtype, in sizes around frames, blocks and slots. */
+static void all_dtypes_come_back_bit_for_bit(void **state) {
+    (void)state;
+    static const char *const policies[] = {"expo", "mpc", "weights=mpc:2"};
+    static const uint64_t sizes[] = {0, 8, 3000, MIB, MIB + 24, 4 * MIB + 72};
+    for (unsigned p = 0; p < 3; p++) {
+        one_t ones[24];
+        size_t count = 0;
+        for (unsigned d = 1; d < LULL__DTYPES; d++) {
+            unsigned bits = lull_dtype_bits((lull_dtype_t)d);
+            one_t *one = &ones[count];
+            if (bits == 0)
+                continue;
+            snprintf(one->name, sizeof one->name, "%s%s",
+                     count % 2 ? "optimizer." : "",
+                     lull_dtype_name((lull_dtype_t)d));
+            one->dtype = (lull_dtype_t)d;
+            one->count = sizes[(count + p) % 6] * 8 / bits / 4 * 4;
+            fill(one, d);
+            count++;
+        }
+        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        options.codec = policies[p];
+        options.copy_threads = 1 + p;
+        options.buffer_bytes = (1 + p) * MIB;
+        lull_ckpt_t *ckpt;
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        for (uint64_t step = 1; step <= 3; step++)
+            assert_ok(save_all(ckpt, step, ones, count));
+        assert_true(stats_of(ckpt).encode_s > 0);
+        assert_ok(lull_ckpt_close(ckpt));
+        lull_ckpt_destroy(ckpt);
+        assert_holds(3, ones, count, 1);
+        assert_holds(2, ones, count, 3);
+        for (size_t i = 0; i < count; i++)
+            free(ones[i].data);
+        test_dir_drop(dir);
+        test_dir_make(dir);
+    }
+}
+
+static void what_is_saved_is_told(void **state) {
+    (void)state;
+    one_t ones[] = {{"w", LULL_F32, 3 * MIB, NULL},
+                    {"optimizer.m", LULL_F32, MIB, NULL},
+                    {"ids", LULL_I64, 1000, NULL}};
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_tensor_info_t t;
+    lull_ckpt_t *ckpt;
+    for (int i = 0; i < 3; i++)
+        fill(&ones[i], 7);
+    options.codec = "weights=expo,*=raw";
+    options.buffer_bytes = 32 * MIB;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_all(ckpt, 1, ones, 3));
+    lull_ckpt_stats_t stats = stats_of(ckpt);
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    uint64_t raw = 16 * MIB + 8000 + 8;
+    assert_int_equal(stats.bytes_copied, raw);
+    assert_true(stats.bytes_saved > (int64_t)MIB);
+    assert_int_equal(stats.bytes_written, raw - (uint64_t)stats.bytes_saved);
+    lull_ckpt_info_t *info = open_step(1);
+    assert_ok(lull_ckpt_info_tensor(info, "w", &t));
+    assert_string_equal(t.codec, "expo");
+    assert_int_equal(t.bytes, 12 * MIB);
+    assert_int_equal(t.stored_bytes, 12 * MIB - (uint64_t)stats.bytes_saved);
+    assert_ok(lull_ckpt_info_tensor(info, "optimizer.m", &t));
+    assert_string_equal(t.codec, "raw");
+    assert_int_equal(t.stored_bytes, t.bytes);
+    lull_ckpt_info_destroy(info);
+    assert_holds(1, ones, 3, 5);
+    for (int i = 0; i < 3; i++)
+        free(ones[i].data);
+}
+
+static void lossy_moments_are_near(void **state) {
+    (void)state;
+    one_t one = {"optimizer.m", LULL_F32, 300000, NULL};
+    fill(&one, 3);
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
+    lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+    lull_ckpt_t *ckpt;
+    options.codec = "moments=bf16";
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_all(ckpt, 1, &one, 1));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    float *to = malloc(bytes_of(&one)), *from = one.data;
+    slice.name = one.name;
+    slice.dtype = one.dtype;
+    slice.ndim = 1;
+    slice.global_shape[0] = slice.shape[0] = one.count;
+    slice.data = to;
+    lull_ckpt_info_t *info = open_step(1);
+    assert_ok(lull_ckpt_load(info, &slice, 1, &how));
+    lull_ckpt_info_destroy(info);
+    bool differ = false;
+    for (uint64_t i = 0; i < one.count; i++) {
+        float off = to[i] - from[i], size = from[i] < 0 ? -from[i] : from[i];
+        assert_true(off <= size / 128 && -off <= size / 128);
+        differ |= off != 0;
+    }
+    assert_true(differ);
+    free(to);
+    free(from);
+}
+
+/* Many saves pending, more than the ring holds, in the order of saves. */
+static void saves_overlap(void **state) {
+    (void)state;
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        one_t one = {"w", LULL_F32, 700000, NULL};
+        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_t *ckpt;
+        fill(&one, threads);
+        options.codec = "expo";
+        options.copy_threads = threads;
+        options.max_pending = 4;
+        options.buffer_bytes = threads * MIB;
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        lull_ckpt_tensor_t tensor =
+            test_tensor(one.name, one.dtype, one.count, one.data);
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.tensors = &tensor;
+        save.tensor_count = 1;
+        for (save.step = 1; save.step <= 12; save.step++)
+            assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+        assert_ok(lull_ckpt_close(ckpt));
+        assert_int_equal(stats_of(ckpt).committed, 12);
+        lull_ckpt_destroy(ckpt);
+        lull_ckpt_info_t *info = open_step(12);
+        assert_ok(lull_ckpt_verify(info, NULL, NULL));
+        lull_ckpt_info_destroy(info);
+        free(one.data);
+        test_dir_drop(dir);
+        test_dir_make(dir);
+    }
+}
+
+/* ---- what fails ---- */
+
+static bool one_fault(const one_t *ones, uint64_t n, int error) {
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    options.codec = "expo";
+    options.buffer_bytes = 2 * MIB;
+    faultio_arm(&fault, 0, 0);
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_all(ckpt, 1, ones, 2));
+    faultio_arm(&fault, n, error);
+    lull_status_t status = save_all(ckpt, 2, ones, 2);
+    bool hit = fault.hits > 0;
+    faultio_arm(&fault, 0, 0);
+    if (status == LULL_OK)
+        assert_holds(2, ones, 2, 1);
+    else if (status != LULL_ERR_DURABILITY_UNKNOWN)
+        assert_false(test_has(dir, "step-00000002"));
+    assert_ok(save_all(ckpt, 3, ones, 2));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_holds(1, ones, 2, 1);
+    assert_holds(3, ones, 2, 1);
+    test_dir_drop(dir);
+    test_dir_make(dir);
+    return hit;
+}
+
+static void the_nth_call_fails(void **state) {
+    (void)state;
+    one_t ones[] = {{"w", LULL_F32, 1500000, NULL},
+                    {"ids", LULL_I64, 1000, NULL}};
+    uint64_t n = 1;
+    fill(&ones[0], 1);
+    fill(&ones[1], 2);
+    while (one_fault(ones, n, n % 2 ? EIO : ENOSPC))
+        n++;
+    assert_true(n > 20);
+    free(ones[0].data);
+    free(ones[1].data);
+}
+
+/* Destroyed at any time: nothing hangs, nothing leaks. */
+static void destroyed_while_it_codes(void **state) {
+    (void)state;
+    one_t one = {"w", LULL_F32, 4 * MIB, NULL};
+    fill(&one, 5);
+    unsigned before = test_descriptors();
+    for (unsigned i = 0; i < 20; i++) {
+        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_t *ckpt;
+        options.codec = "mpc";
+        options.copy_threads = 1 + i % 3;
+        options.buffer_bytes = 3 * MIB;
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        lull_ckpt_tensor_t tensor =
+            test_tensor(one.name, one.dtype, one.count, one.data);
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.tensors = &tensor;
+        save.tensor_count = 1;
+        assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+        lull__sleep(0.001 * i);
+        lull_ckpt_destroy(ckpt);
+        assert_int_equal(test_descriptors(), before);
+    }
+    free(one.data);
+}
+
+/* A byte of a frame is flipped: the tensor is named, and LATEST falls back is
+ * for others to test. */
+static void damage_is_found(void **state) {
+    (void)state;
+    one_t one = {"w", LULL_F32, 600000, NULL};
+    char path[512];
+    size_t n;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_t *ckpt;
+    fill(&one, 5);
+    options.codec = "expo";
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_all(ckpt, 1, &one, 1));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    snprintf(path, sizeof path, "%s/step-00000001/rank-00000.safetensors", dir);
+    char *file = test_slurp(path, &n);
+    assert_non_null(file);
+    for (size_t at = 4096; at < n; at += n / 9) {
+        file[at] ^= 16;
+        test_spit(path, file, n);
+        file[at] ^= 16;
+        lull_ckpt_info_t *info = open_step(1);
+        assert_fails(lull_ckpt_verify(info, NULL, NULL), LULL_ERR_CORRUPT,
+                     "rank-00000.safetensors");
+        lull_ckpt_info_destroy(info);
+    }
+    free(file);
+    free(one.data);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(classes_are_by_name),
+        TEST(a_malformed_policy_is_pointed_at),
+        TEST(all_dtypes_come_back_bit_for_bit),
+        TEST(what_is_saved_is_told),
+        TEST(lossy_moments_are_near),
+        TEST(saves_overlap),
+        TEST(the_nth_call_fails),
+        TEST(destroyed_while_it_codes),
+        TEST(damage_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
