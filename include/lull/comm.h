@@ -70,8 +70,10 @@ LULL_API lull_status_t lull_policy_check(const char *policy);
  * keys: "dp=zfp:8;tp=mpc;pp=mpc;param=mpc". Further keys: min=BYTES (default
  * 16384: smaller collectives go to MPI's own call, smaller messages raw). Keys
  * may follow a codec or preset: "mpc;min=0". A zfp rate at or above a type's
- * bits means raw. What a codec does not carry goes to MPI, or raw. Lossy codecs
- * carry sums, averages and messages between two ranks, nothing else. */
+ * bits means raw. hier=1: all-reduces of f32 and f64 sum raw inside a host and
+ * are coded between hosts only. What a codec does not carry goes to MPI, or
+ * raw. Lossy codecs carry sums, averages and messages between two ranks,
+ * nothing else. */
 
 /* Wraps a private duplicate of `comm` (intracommunicators only) for one role
  * under a policy; collective, also when one rank's string is malformed. The

@@ -45,6 +45,30 @@ lull_status_t lull__codings_fill(lull_comm_t *comm) {
     return LULL_OK;
 }
 
+/* Bits of a coded value, about; of a lossless codec at worst. */
+static double bits_of(const lull_comm_t *comm, lull_dtype_t dtype) {
+    const char *spec = comm->policy.spec[comm->role];
+    double raw = lull_dtype_bits(dtype), bits = raw;
+    if (sscanf(spec, "zfp:%lf", &bits) != 1) {
+        if (strcmp(spec, "mxint8") == 0)
+            bits = 9;
+        else if (strcmp(spec, "bf16") == 0)
+            bits = 16;
+    }
+    return bits < raw && comm->codings[dtype].carries ? bits : raw;
+}
+
+void lull__chunks_fill(lull_comm_t *comm) {
+    for (unsigned d = 0; d < LULL__DTYPES; d++) {
+        size_t size = lull__size_of((lull_dtype_t)d);
+        size_t n = size > 4 ? LULL__CHUNK_BYTES / size : LULL__CHUNK;
+        while (size != 0 && (double)n * bits_of(comm, (lull_dtype_t)d) / 8 >
+                                LULL__MESSAGE_BYTES)
+            n /= 2;
+        comm->chunk_values[d] = n;
+    }
+}
+
 void lull__op_mpi(lull_request_t *request, int error, const char *what) {
     if (error != MPI_SUCCESS)
         lull__op_fail(

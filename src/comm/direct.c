@@ -39,11 +39,11 @@ static size_t part_count(const lull__call_t *call, int rank) {
 }
 
 static uint32_t part_chunks(const lull__call_t *call, int rank) {
-    return lull__chunks(part_count(call, rank), call->dtype);
+    return lull__chunks(call->comm, part_count(call, rank), call->dtype);
 }
 
 static size_t chunk_values(const lull__call_t *call, int rank, uint32_t k) {
-    size_t step = lull__chunk_values(call->dtype);
+    size_t step = lull__chunk_values(call->comm, call->dtype);
     size_t left = part_count(call, rank) - (size_t)k * step;
     return left < step ? left : step;
 }
@@ -51,7 +51,7 @@ static size_t chunk_values(const lull__call_t *call, int rank, uint32_t k) {
 /* Offset of chunk k of a part, in bytes, where all parts lie. */
 static size_t chunk_at(const lull__call_t *call, int rank, uint32_t k) {
     return (part_begin(call, rank) +
-            (size_t)k * lull__chunk_values(call->dtype)) *
+            (size_t)k * lull__chunk_values(call->comm, call->dtype)) *
            lull__size_of(call->dtype);
 }
 
@@ -303,7 +303,8 @@ static bool publish_own(lull_request_t *request) {
     if (!lull__in_place_call(call))
         memcpy(to,
                (const char *)call->send +
-                   (size_t)k * lull__chunk_values(call->dtype) * size,
+                   (size_t)k * lull__chunk_values(call->comm, call->dtype) *
+                       size,
                chunk_values(call, mine, k) * size);
     publish(request, to, k);
     return true;

@@ -6,8 +6,8 @@
 
 #include "message.h"
 
-/* Values of a chunk: 128 KiB of raw float32 measured best. A chunk is one
- * frame of at most one unit. */
+/* Most values of a chunk: 128 KiB of raw float32 measured best for codecs of
+ * 8 bits. A chunk is one frame of at most one unit. */
 #define LULL__CHUNK LULL_UNIT
 #define LULL__CHUNK_BYTES ((size_t)4 * LULL__CHUNK)
 /* A sum may be this many chunks ahead of its result on the way to one peer. */
@@ -87,12 +87,18 @@ lull_status_t lull__slots_create(lull_comm_t *comm);
 void lull__slots_destroy(lull__engine_t *engine);
 
 /* coding.c: a request's chunks to messages and back. */
-static inline size_t lull__chunk_values(lull_dtype_t dtype) {
-    return lull__size_of(dtype) > 4 ? LULL__CHUNK_BYTES / lull__size_of(dtype)
-                                    : LULL__CHUNK;
+/* Values of a chunk of this dtype, whatever it is. Coded chunks stay below
+ * LULL__MESSAGE_BYTES: MPI sends larger messages only when the receiver has
+ * answered, and its answer waits behind the data that goes the other way. */
+#define LULL__MESSAGE_BYTES ((size_t)60 << 10)
+void lull__chunks_fill(lull_comm_t *comm);
+static inline size_t lull__chunk_values(const lull_comm_t *comm,
+                                        lull_dtype_t dtype) {
+    return comm->chunk_values[(unsigned)dtype % LULL__DTYPES];
 }
-static inline uint32_t lull__chunks(size_t count, lull_dtype_t dtype) {
-    size_t n = lull__chunk_values(dtype);
+static inline uint32_t lull__chunks(const lull_comm_t *comm, size_t count,
+                                    lull_dtype_t dtype) {
+    size_t n = lull__chunk_values(comm, dtype);
     return (uint32_t)((count + n - 1) / n);
 }
 /* The first failure of an operation decides its status; the caller's sentence

@@ -75,6 +75,7 @@ struct lull_comm {
     int *names; /* of such: ranks as the user knows them */
     bool dead;  /* MPI is finalised: the duplicates are gone */
     lull__coding_t codings[LULL__DTYPES]; /* of the policy */
+    size_t chunk_values[LULL__DTYPES];    /* see engine.h */
     struct lull__engine *engine;          /* NULL: one rank */
     lull__counters_t counters;
     lull_comm_t *next; /* in the registry */

@@ -6,8 +6,9 @@
 
 enum { FREE, RECEIVING, RECEIVED, SENDING };
 
-static uint32_t total_of(size_t count, lull_dtype_t dtype) {
-    uint32_t n = lull__chunks(count, dtype);
+static uint32_t total_of(const lull_comm_t *comm, size_t count,
+                         lull_dtype_t dtype) {
+    uint32_t n = lull__chunks(comm, count, dtype);
     return n != 0 ? n : 1; /* an empty one */
 }
 
@@ -37,7 +38,7 @@ static void give_back(lull_request_t *request) {
 bool lull__line_begin(lull_request_t *request) {
     const lull__call_t *call = &request->call;
     lull__line_t *line = &request->line;
-    uint32_t total = total_of(call->count, call->dtype);
+    uint32_t total = total_of(call->comm, call->count, call->dtype);
     memset(line, 0, sizeof *line);
     find_neighbours(call, line);
     line->in_total = line->source == MPI_PROC_NULL ? 0 : total;
@@ -53,11 +54,11 @@ bool lull__line_begin(lull_request_t *request) {
 }
 
 static size_t chunk_at(const lull__call_t *call, uint32_t k) {
-    return (size_t)k * lull__chunk_values(call->dtype);
+    return (size_t)k * lull__chunk_values(call->comm, call->dtype);
 }
 
 static size_t chunk_values(const lull__call_t *call, uint32_t k) {
-    size_t step = lull__chunk_values(call->dtype);
+    size_t step = lull__chunk_values(call->comm, call->dtype);
     size_t left = call->count - chunk_at(call, k);
     return left < step ? left : step;
 }
@@ -130,7 +131,8 @@ static void take(lull_request_t *request, unsigned i) {
     bool usable = lull__op_accept(request, line->source, line->slots[i],
                                   line->bytes[i], &m);
     if (k == 0 && request->status != LULL_OK)
-        line->in_total = total_of((size_t)m.count, (lull_dtype_t)m.dtype);
+        line->in_total =
+            total_of(call->comm, (size_t)m.count, (lull_dtype_t)m.dtype);
     if (usable && m.chunk != k) {
         lull__fail(LULL_ERR_CORRUPT, "from rank %d: chunk %u, not %u",
                    line->source, m.chunk, k);

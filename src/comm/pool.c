@@ -12,7 +12,7 @@ static size_t largest(const lull_comm_t *comm) {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         lull__coding_t both[2] = {comm->codings[dtypes[i]],
                                   lull__coding_raw(dtypes[i])};
-        size_t n = lull__chunk_values(dtypes[i]), bytes;
+        size_t n = lull__chunk_values(comm, dtypes[i]), bytes;
         for (unsigned k = 0; k < 2; k++)
             if (both[k].carries &&
                 lull_frame_bound(&both[k].codec, n, &bytes) == LULL_OK &&
@@ -64,6 +64,7 @@ void lull__slot_put(lull__engine_t *engine, lull__slot_t *slot) {
 lull_status_t lull__slots_create(lull_comm_t *comm) {
     lull__engine_t *engine = comm->engine;
     size_t n = 2 * (size_t)comm->size + 3;
+    lull__chunks_fill(comm);
     engine->slot_bytes = largest(comm);
     if (!room(engine, n + 16))
         return lull__fail(LULL_ERR_NO_MEMORY, "slots of %d ranks", comm->size);
