@@ -1,0 +1,107 @@
+/* A small disk that fills: a loop-mounted ext4 and a tmpfs of a few MiB. The
+ * error names path and cause, what was committed stays, the partial one goes,
+ * and there is room again after a prune. Needs root and mount. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt.h"
+#include "test.h"
+
+#define BYTES ((size_t)3 << 20)
+
+static char base[256], mounted[300], dir[320];
+static char data[BYTES];
+
+static int make_base(void **state) {
+    (void)state;
+    test_dir_make(base);
+    snprintf(mounted, sizeof mounted, "%s/disk", base);
+    snprintf(dir, sizeof dir, "%s/ck", mounted);
+    return 0;
+}
+
+static int drop_base(void **state) {
+    (void)state;
+    char command[400];
+    snprintf(command, sizeof command, "umount '%s' 2>/dev/null; true", mounted);
+    if (system(command) != 0)
+        return 1;
+    test_dir_drop(base);
+    return 0;
+}
+
+static lull_status_t save_step(lull_ckpt_t *ckpt, uint64_t step) {
+    lull_ckpt_tensor_t tensor = test_tensor("t", LULL_U8, BYTES, data);
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    save.step = step;
+    save.tensors = &tensor;
+    save.tensor_count = 1;
+    test_fill(data, BYTES, step);
+    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
+    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+}
+
+static void assert_all_whole(size_t expected) {
+    lull_ckpt_entry_t *entries;
+    size_t count;
+    assert_ok(lull_ckpt_list(dir, &entries, &count));
+    assert_int_equal(count, expected);
+    for (size_t i = 0; i < count; i++) {
+        lull_ckpt_info_t *info;
+        assert_ok(lull_ckpt_info_open(dir, entries[i].id, &info));
+        assert_ok(lull_ckpt_verify(info, NULL, NULL));
+        lull_ckpt_info_destroy(info);
+    }
+    lull_ckpt_entries_free(entries);
+}
+
+/* `how` runs in `base`, where it is to mount something at "disk". */
+static void fill_and_go_on(const char *how) {
+    char command[900];
+    snprintf(command, sizeof command,
+             "cd '%s' && mkdir disk && { %s; } >/dev/null 2>&1", base, how);
+    if (system(command) != 0) {
+        printf("[ NOTE ] mounting is not allowed here\n");
+        skip();
+    }
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    uint64_t step = 0;
+    lull_status_t status;
+    while ((status = save_step(ckpt, step)) == LULL_OK)
+        assert_true(++step < 20);
+    assert_int_equal(status, LULL_ERR_NO_SPACE);
+    assert_non_null(strstr(lull_last_error(), dir));
+    assert_true(step > 0);
+    assert_all_whole(step);
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_int_equal(test_count(dir, "."), 1);
+    size_t deleted;
+    assert_ok(lull_ckpt_prune(dir, 1, 0, &deleted));
+    assert_int_equal(deleted, step - 1);
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    assert_ok(save_step(ckpt, step));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_all_whole(2);
+}
+
+static void ext4(void **state) {
+    (void)state;
+    fill_and_go_on("dd if=/dev/zero of=image bs=1M count=24 && "
+                   "mkfs.ext4 -q -F image && mount -o loop image disk");
+}
+
+static void tmpfs(void **state) {
+    (void)state;
+    fill_and_go_on("mount -t tmpfs -o size=12m none disk");
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_base, drop_base)
+    const struct CMUnitTest tests[] = {TEST(ext4), TEST(tmpfs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
