@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-data='' policy=${LULL_DEMO_POLICY:-zhybrid} steps=${LULL_DEMO_STEPS:-1000}
+data='' policy=${LULL_DEMO_POLICY:-zhybrid} steps=${LULL_DEMO_STEPS:-800}
 usage() {
     echo "usage: ./demo.sh [--data FILE] [--policy POLICY] [--steps N]"
 }
