@@ -37,12 +37,14 @@ static uint64_t bytes_of(const lull__call_t *call) {
 void lull__count(const lull__call_t *call, bool on_wire, int bypass) {
     lull__counters_t *c = &call->comm->counters;
     uint64_t bytes = bytes_of(call);
+    lull__engine_lock();
     c->calls++;
     c->bytes += bytes;
     if (on_wire)
         c->wire_bytes += bytes;
     if (bypass >= 0)
         c->bypasses[bypass]++;
+    lull__engine_unlock();
 }
 
 /* The struct of the caller may be older and shorter than ours. */

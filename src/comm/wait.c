@@ -113,19 +113,25 @@ static double worked_in(const lull_comm_t *comm) {
 
 lull__span_t lull__span_begin(lull_comm_t *comm) {
     bool live = lull__registry_has(comm);
-    return (lull__span_t){live ? comm : NULL, lull__now(),
-                          live ? worked_in(comm) : 0};
+    double worked = 0;
+    lull__engine_lock(); /* another thread may move this one's work on */
+    if (live)
+        worked = worked_in(comm);
+    lull__engine_unlock();
+    return (lull__span_t){live ? comm : NULL, lull__now(), worked};
 }
 
 void lull__span_end(lull__span_t span) {
     if (span.comm == NULL)
         return;
+    lull__engine_lock();
     double worked = worked_in(span.comm) - span.worked;
     double waited = lull__now() - span.since - worked;
     if (waited < 0)
         waited = 0;
     span.comm->counters.total_s += waited;
     span.comm->counters.wait_s += waited;
+    lull__engine_unlock();
 }
 
 lull_status_t lull_wait(lull_request_t **request) {
@@ -167,13 +173,16 @@ lull_status_t lull_test(lull_request_t **request, int *done) {
     if (*request == NULL)
         return LULL_OK;
     lull__span_t span = lull__span_begin((*request)->call.comm);
-    bool complete = (*request)->done;
-    if ((*request)->is_op)
+    bool complete = false;
+    if ((*request)->is_op) {
         round_of_work(*request, &complete);
-    else if (!complete)
-        advance(*request, false);
+    } else {
+        if (!(*request)->done)
+            advance(*request, false);
+        complete = (*request)->done;
+    }
     lull__span_end(span);
-    *done = (*request)->done;
+    *done = complete;
     return *done ? retire(request) : LULL_OK;
 }
 
