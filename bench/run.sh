@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the figures of the README, each against its yardstick in the same run:
-#     bench/run.sh codec|allreduce|all [--json FILE] [--quick]
+#     bench/run.sh codec|allreduce|ckpt|all [--json FILE] [--quick]
 # codec also takes NAME=FILE.safetensors; without any it dumps gradients and
 # weights of a short run of lull-train, where there is a text (the program
-# `bible`).
+# `bible`). ckpt also takes --dir DIR: the disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release
@@ -68,8 +68,15 @@ run_allreduce() {
     bench/cluster.sh with 4 1gbit "$build/bin/mpi_allreduce" "${options[@]}"
 }
 
+# Debian's python3-torch and fio are its yardsticks.
+run_ckpt() {
+    compile bench_ckpt
+    machine
+    "$build/bin/bench_ckpt" --torch bench/torch_save.py "$@"
+}
+
 # One row for each benchmark: its name is the function's after run_.
-benches=(codec allreduce)
+benches=(codec allreduce ckpt)
 
 [ $# -ge 1 ] || usage
 what=$1

@@ -46,7 +46,8 @@ typedef struct command {
 } command_t;
 
 extern const command_t command_ls, command_show, command_verify, command_export,
-    command_diff, command_info, command_prune, command_train, command_codec;
+    command_diff, command_info, command_prune, command_train, command_codec,
+    command_bench;
 
 /* Parses argv (argv[0]: the command) and runs the command. */
 int cli_run(const command_t *command, int argc, char **argv);
