@@ -327,6 +327,49 @@ static void saves_overlap(void **state) {
     }
 }
 
+/* A device that copies behind our back, several copiers, a ring that is full:
+ * chunks land in any order and are coded in theirs. */
+static void from_a_device(void **state) {
+    (void)state;
+    one_t one = {"w", LULL_F32, 3 * MIB, NULL};
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_device_t *device;
+    lull_stream_t stream;
+    lull_ckpt_t *ckpt;
+    void *data;
+    fill(&one, 11);
+    assert_ok(lull_device_open("sim:4", &device));
+    assert_ok(lull_sim_stream_create(device, &stream));
+    assert_ok(lull_sim_alloc(device, bytes_of(&one), &data));
+    assert_ok(lull_sim_write(device, data, one.data, bytes_of(&one)));
+    options.device = device;
+    options.codec = "expo";
+    options.copy_threads = 3;
+    options.max_pending = 3;
+    options.buffer_bytes = 4 * MIB;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    lull_ckpt_tensor_t tensor =
+        test_tensor(one.name, one.dtype, one.count, data);
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    uint64_t position = 6;
+    lull_ckpt_state_t host = {"position", &position, sizeof position, false};
+    save.tensors = &tensor;
+    save.tensor_count = 1;
+    save.states = &host;
+    save.state_count = 1;
+    save.stream = stream;
+    for (save.step = 1; save.step <= 6; save.step++)
+        assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+    assert_ok(lull_ckpt_close(ckpt));
+    assert_int_equal(stats_of(ckpt).committed, 6);
+    lull_ckpt_destroy(ckpt);
+    assert_holds(6, &one, 1, 2);
+    lull_sim_free(device, data);
+    lull_sim_stream_destroy(device, stream);
+    lull_device_destroy(device);
+    free(one.data);
+}
+
 /* ---- what fails ---- */
 
 static bool one_fault(const one_t *ones, uint64_t n, int error) {
@@ -426,6 +469,73 @@ static void damage_is_found(void **state) {
     free(one.data);
 }
 
+/* ---- allocations ---- */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+static uint64_t allocations, fail_allocation;
+
+static bool refuse(void) {
+    uint64_t n = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
+    return n == __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
+}
+
+void *__wrap_malloc(size_t bytes) {
+    return refuse() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return refuse() ? NULL : __real_calloc(count, bytes);
+}
+
+static bool arm_allocation(uint64_t n) {
+    bool reached = __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >=
+                   __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&fail_allocation, n, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
+    return reached;
+}
+
+static void the_nth_allocation_fails(void **state) {
+    (void)state;
+    one_t ones[] = {{"w", LULL_F32, 300000, NULL}, {"e", LULL_F32, 0, NULL}};
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_t *ckpt;
+    unsigned opens = 0, saves = 0;
+    bool reached = true;
+    fill(&ones[0], 1);
+    fill(&ones[1], 2);
+    options.codec = "expo";
+    for (uint64_t n = 1; reached && n < 1000; n++) {
+        arm_allocation(n);
+        lull_status_t status = lull_ckpt_open(&options, &ckpt);
+        reached = arm_allocation(0);
+        opens += status != LULL_OK;
+        if (status != LULL_OK)
+            assert_int_equal(status, LULL_ERR_NO_MEMORY);
+        else
+            lull_ckpt_destroy(ckpt);
+    }
+    reached = true;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    for (uint64_t n = 1; reached && n < 1000; n++) {
+        arm_allocation(n);
+        lull_status_t status = save_all(ckpt, 2, ones, 2);
+        reached = arm_allocation(0);
+        saves += status != LULL_OK;
+        assert_ok(save_all(ckpt, 3, ones, 2));
+    }
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_holds(3, ones, 2, 1);
+    assert_true(opens > 5 && saves > 10);
+    free(ones[0].data);
+    free(ones[1].data);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -435,9 +545,11 @@ int main(void) {
         TEST(what_is_saved_is_told),
         TEST(lossy_moments_are_near),
         TEST(saves_overlap),
+        TEST(from_a_device),
         TEST(the_nth_call_fails),
         TEST(destroyed_while_it_codes),
         TEST(damage_is_found),
+        TEST(the_nth_allocation_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
