@@ -235,10 +235,11 @@ void lull__encode_ready(lull__chunk_t *chunk) {
     pthread_cond_broadcast(&chunk->save->ckpt->changed);
 }
 
-/* With the lock held. */
+/* With the lock held. Once its slot is given, the chunk is another's: a
+ * copier that waits for a slot does not wait for the lock. */
 static void give_back(lull_ckpt_t *ckpt, lull__chunk_t *chunk) {
-    lull__ring_give(chunk->ring, chunk->slot);
     chunk->save->writing--;
+    lull__ring_give(chunk->ring, chunk->slot);
     ckpt->coding--;
     if (ckpt->full_s != 0)
         ckpt->stats.backpressure_s += lull__now() - ckpt->full_s;

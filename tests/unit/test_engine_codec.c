@@ -380,14 +380,20 @@ static bool one_fault(const one_t *ones, uint64_t n, int error) {
     faultio_arm(&fault, 0, 0);
     assert_ok(lull_ckpt_open(&options, &ckpt));
     assert_ok(save_all(ckpt, 1, ones, 2));
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_ok(lull_ckpt_open(&options, &ckpt));
     faultio_arm(&fault, n, error);
     lull_status_t status = save_all(ckpt, 2, ones, 2);
+    (void)lull_ckpt_close(ckpt);
+    lull_ckpt_destroy(ckpt);
     bool hit = fault.hits > 0;
     faultio_arm(&fault, 0, 0);
     if (status == LULL_OK)
         assert_holds(2, ones, 2, 1);
     else if (status != LULL_ERR_DURABILITY_UNKNOWN)
         assert_false(test_has(dir, "step-00000002"));
+    assert_ok(lull_ckpt_open(&options, &ckpt));
     assert_ok(save_all(ckpt, 3, ones, 2));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
