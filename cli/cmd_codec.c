@@ -167,7 +167,7 @@ int codec_encode(const codec_options_t *options, const char *in,
     if (code == CLI_OK && options->tensor == NULL)
         code = file_read(in, &from);
     if (code == CLI_OK) {
-        code = file_create(out, &to);
+        code = file_create(out, in, &to);
         if (code == CLI_OK && options->tensor == NULL)
             code = encode_stream(options, &codec, &from, &work, &to);
         else if (code == CLI_OK)
@@ -256,7 +256,7 @@ int codec_decode(const codec_options_t *options, const char *in,
     if (code == CLI_OK)
         code = file_read(in, &from);
     if (code == CLI_OK) {
-        code = file_create(out, &to);
+        code = file_create(out, in, &to);
         if (code == CLI_OK && options->bare)
             code = decode_bare(options, &from, &work, &to);
         uint64_t at = 0, taken = 0;

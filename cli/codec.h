@@ -22,13 +22,15 @@ int codec_compare(const codec_options_t *options, int count, char **files);
 typedef struct file {
     const char *path;
     FILE *stream;
+    char *temp;     /* the name until file_finish(); NULL: written in place */
     uint64_t bytes; /* of a file that is read */
 } file_t;
 
 /* Exit statuses, having said why. A file opened for reading must be a regular
- * one; one that is written goes to PATH.tmp until file_finish(). */
+ * one; one that is written has another name until file_finish(), or is
+ * written in place where it is a device or a pipe; never the one at `in`. */
 int file_read(const char *path, file_t *out);
-int file_create(const char *path, file_t *out);
+int file_create(const char *path, const char *in, file_t *out);
 int file_get(file_t *file, void *data, size_t bytes);
 int file_put(file_t *file, const void *data, size_t bytes);
 /* Gives a written file its name if all went well (`code` is CLI_OK), else

@@ -27,21 +27,33 @@ int file_read(const char *path, file_t *out) {
     return CLI_OK;
 }
 
-static char *temporary(const char *path) {
-    char *name = malloc(strlen(path) + 5);
-    if (name != NULL)
-        strcat(strcpy(name, path), ".tmp");
-    return name;
+static bool same_file(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-int file_create(const char *path, file_t *out) {
+/* A device or a pipe is written as it is: a rename would put a file in its
+ * place. A name that another has is taken by nobody's file. */
+int file_create(const char *path, const char *in, file_t *out) {
+    struct stat there, read;
     *out = (file_t){.path = path};
-    char *name = temporary(path);
-    if (name != NULL)
-        out->stream = fopen(name, "wb");
-    int code = out->stream == NULL ? said(path, "creating failed") : CLI_OK;
-    free(name);
-    return code;
+    bool exists = stat(path, &there) == 0;
+    if (exists && stat(in, &read) == 0 && same_file(&there, &read)) {
+        cli_say("%s: it is the file to be read: give another name", path);
+        return CLI_FAILED;
+    }
+    if (exists && S_ISDIR(there.st_mode)) {
+        errno = EISDIR;
+        return said(path, "creating failed");
+    }
+    if (exists && !S_ISREG(there.st_mode)) {
+        out->stream = fopen(path, "wbe");
+        return out->stream == NULL ? said(path, "opening failed") : CLI_OK;
+    }
+    if (asprintf(&out->temp, "%s.tmp-%ld", path, (long)getpid()) < 0)
+        out->temp = NULL;
+    if (out->temp != NULL)
+        out->stream = fopen(out->temp, "wbxe");
+    return out->stream == NULL ? said(path, "creating failed") : CLI_OK;
 }
 
 int file_get(file_t *file, void *data, size_t bytes) {
@@ -60,19 +72,20 @@ int file_put(file_t *file, const void *data, size_t bytes) {
 }
 
 int file_finish(file_t *file, int code) {
-    char *name = temporary(file->path);
-    if (name == NULL || file->stream == NULL) {
-        free(name);
-        return code == CLI_OK ? CLI_FAILED : code;
-    }
-    if (fclose(file->stream) != 0 && code == CLI_OK)
+    bool opened = file->stream != NULL;
+    if (opened && fclose(file->stream) != 0 && code == CLI_OK)
         code = said(file->path, "writing failed");
     file->stream = NULL;
-    if (code == CLI_OK && rename(name, file->path) != 0)
-        code = said(file->path, "naming it failed");
-    if (code != CLI_OK)
-        unlink(name);
-    free(name);
+    if (!opened && code == CLI_OK)
+        code = CLI_FAILED;
+    if (file->temp != NULL && opened) {
+        if (code == CLI_OK && rename(file->temp, file->path) != 0)
+            code = said(file->path, "naming it failed");
+        if (code != CLI_OK)
+            unlink(file->temp);
+    }
+    free(file->temp);
+    file->temp = NULL;
     return code;
 }
 

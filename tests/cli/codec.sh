@@ -80,3 +80,21 @@ run lull codec compare --dtype f33 a.f32
 run lull codec frob a b
 run lull codec encode a
 run ls c
+# What is there is not harmed: the file that is read, by whatever name, a file
+# of the user's beside OUT, a device.
+run lull codec encode --codec bf16 --dtype f32 a.f32 a.f32
+ln a.f32 link.f32
+run lull codec encode --codec bf16 --dtype f32 a.f32 ./link.f32
+run lull codec decode a.lull a.lull
+cp a.lull out.tmp
+run lull codec decode out.tmp out
+run cmp a.lull out.tmp
+mkdir folder
+run lull codec decode a.lull folder
+mkfifo pipe
+cat pipe >piped &
+run lull codec decode a.lull pipe
+wait
+run test -p pipe
+run cmp piped a.f32
+run ls
