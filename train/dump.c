@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agree.h"
@@ -38,7 +39,10 @@ typedef struct dump {
 static lull_status_t dump_open(dump_t *dump, const char *path,
                                const lull_safetensors_tensor_t *tensors,
                                size_t count) {
+    struct stat there;
     dump->path = path;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return train_fail(LULL_ERR_INVALID, "%s: not a plain file", path);
     snprintf(dump->beside, sizeof dump->beside, "%s.whole-%ld", path,
              (long)getpid());
     return train_wrap(lull_safetensors_create(dump->beside, tensors, count,

@@ -3,6 +3,7 @@
 would do; exit 2 for usage and 1 otherwise; no MPI noise, no hang, no file
 harmed."""
 import hashlib
+import stat
 
 from harness import *
 
@@ -107,6 +108,12 @@ def directories():
         refused(f"unwritable {what}", 2,
                 {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
                  what: "in-the-way/x"}, 1, "in-the-way/x")
+    os.mkfifo("pipe")
+    for what in ("dump-init", "dump-batches", "dump-grads"):
+        refused(f"a pipe as {what}", 2,
+                {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
+                 what: "pipe"}, 1, "pipe", "not a plain file")
+    check("the pipe is there", stat.S_ISFIFO(os.stat("pipe").st_mode))
     for what in ("no file", "text"):
         path = "nowhere" if what == "no file" else data
         refused(f"init from {what}", 2, {**SMALL, "data": data, "init": path},
