@@ -158,25 +158,59 @@ static bool may_skip(lull_status_t status) {
     return status != LULL_ERR_NO_MEMORY && status != LULL_ERR_VERSION;
 }
 
+/* `latest` names it. */
+static bool hinted(const lull__dir_t *root, const char *name) {
+    char *text;
+    uint64_t n;
+    if (lull__file_slurp(root, LULL__LATEST_FILE, LULL__ENTRY_MAX + 2, &text,
+                         &n) != LULL_OK)
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    bool same = strcmp(text, name) == 0;
+    free(text);
+    return same;
+}
+
+/* Those of unknown seq sort below all others: one that may be newer than the
+ * one found, by its step or by the hint, is not passed over in silence. */
+static lull_status_t tell_unordered(const lull__dir_t *root,
+                                    const lull_ckpt_find_options_t *options,
+                                    const lull__candidate_t *rows, size_t count,
+                                    uint64_t found_step) {
+    for (size_t i = 0; i < count && rows[i].id.seq == 0; i++) {
+        if (rows[i].id.step <= found_step && !hinted(root, rows[i].name))
+            continue;
+        if (!may_skip(rows[i].status))
+            return lull__fail(rows[i].status, "%s", rows[i].why);
+        if (options->on_skip != NULL)
+            options->on_skip(options->ctx, rows[i].id, rows[i].why);
+    }
+    return LULL_OK;
+}
+
 static lull_status_t find_latest(const lull__dir_t *root,
                                  const lull_ckpt_find_options_t *options,
                                  const lull__candidate_t *rows, size_t count,
                                  lull_ckpt_id_t *out) {
-    size_t skipped = 0;
+    size_t skipped = 0, all = count;
     while (count-- > 0) {
         if (options->before_seq != 0 &&
             rows[count].id.seq >= options->before_seq)
             continue;
         lull_status_t status = check(root, &rows[count]);
-        if (status == LULL_OK) {
-            *out = rows[count].id;
-            return LULL_OK;
+        if (status == LULL_OK && options->before_seq == 0)
+            status =
+                tell_unordered(root, options, rows, all, rows[count].id.step);
+        else if (status != LULL_OK && may_skip(status)) {
+            skipped++;
+            if (options->on_skip != NULL)
+                options->on_skip(options->ctx, rows[count].id,
+                                 lull_last_error());
+            continue;
         }
-        if (!may_skip(status))
-            return status;
-        skipped++;
-        if (options->on_skip != NULL)
-            options->on_skip(options->ctx, rows[count].id, lull_last_error());
+        if (status == LULL_OK)
+            *out = rows[count].id;
+        return status;
     }
     if (skipped > 0)
         return lull__fail(LULL_ERR_NOT_FOUND,

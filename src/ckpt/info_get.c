@@ -5,8 +5,14 @@
 #include "base/error.h"
 #include "reader.h"
 
+static lull_status_t null_given(const char *call) {
+    return lull__fail(LULL_ERR_INVALID, "%s: an argument is NULL", call);
+}
+
 lull_status_t lull_ckpt_info_entry(const lull_ckpt_info_t *info,
                                    lull_ckpt_entry_t *out) {
+    if (info == NULL || out == NULL)
+        return null_given("lull_ckpt_info_entry");
     const lull__manifest_t *m = &info->manifest;
     memset(out, 0, sizeof *out);
     out->id = (lull_ckpt_id_t){m->seq, m->step};
@@ -21,6 +27,8 @@ lull_status_t lull_ckpt_info_entry(const lull_ckpt_info_t *info,
 }
 
 const char *lull_ckpt_info_meta(const lull_ckpt_info_t *info, const char *key) {
+    if (info == NULL || key == NULL)
+        return NULL;
     for (size_t i = 0; i < info->manifest.meta_count; i++)
         if (strcmp(info->manifest.meta[i].key, key) == 0)
             return info->manifest.meta[i].value;
@@ -29,14 +37,14 @@ const char *lull_ckpt_info_meta(const lull_ckpt_info_t *info, const char *key) {
 
 bool lull_ckpt_info_meta_at(const lull_ckpt_info_t *info, size_t index,
                             lull_ckpt_meta_t *out) {
-    if (index >= info->manifest.meta_count)
+    if (info == NULL || out == NULL || index >= info->manifest.meta_count)
         return false;
     *out = info->manifest.meta[index];
     return true;
 }
 
 size_t lull_ckpt_info_tensors(const lull_ckpt_info_t *info) {
-    return info->tensor_count;
+    return info != NULL ? info->tensor_count : 0;
 }
 
 /* Shards may differ: one of another codec than the first counts as "mixed". */
@@ -56,7 +64,7 @@ static const char *codec_of(const lull_ckpt_info_t *info,
 
 bool lull_ckpt_info_tensor_at(const lull_ckpt_info_t *info, size_t index,
                               lull_ckpt_tensor_info_t *out) {
-    if (index >= info->tensor_count)
+    if (info == NULL || out == NULL || index >= info->tensor_count)
         return false;
     const lull__reader_tensor_t *tensor = &info->tensors[index];
     const lull__shard_t *sample = tensor->sample;
@@ -85,6 +93,8 @@ static lull_status_t no_tensor(const lull_ckpt_info_t *info, const char *name) {
 lull_status_t lull_ckpt_info_tensor(const lull_ckpt_info_t *info,
                                     const char *name,
                                     lull_ckpt_tensor_info_t *out) {
+    if (info == NULL || name == NULL || out == NULL)
+        return null_given("lull_ckpt_info_tensor");
     size_t index = lull__reader_find(info, name);
     if (index == SIZE_MAX || !lull_ckpt_info_tensor_at(info, index, out))
         return no_tensor(info, name);
@@ -93,6 +103,8 @@ lull_status_t lull_ckpt_info_tensor(const lull_ckpt_info_t *info,
 
 bool lull_ckpt_info_shard_at(const lull_ckpt_info_t *info, const char *name,
                              size_t index, lull_ckpt_shard_info_t *out) {
+    if (info == NULL || name == NULL || out == NULL)
+        return false;
     size_t t = lull__reader_find(info, name);
     if (t == SIZE_MAX || index >= info->tensors[t].count)
         return false;
@@ -111,7 +123,7 @@ bool lull_ckpt_info_shard_at(const lull_ckpt_info_t *info, const char *name,
 
 bool lull_ckpt_info_file_at(const lull_ckpt_info_t *info, size_t index,
                             lull_ckpt_file_info_t *out) {
-    if (index >= info->manifest.file_count)
+    if (info == NULL || out == NULL || index >= info->manifest.file_count)
         return false;
     const lull__manifest_file_t *row = &info->manifest.files[index];
     *out = (lull_ckpt_file_info_t){row->name, row->rank, row->bytes};
@@ -120,7 +132,7 @@ bool lull_ckpt_info_file_at(const lull_ckpt_info_t *info, size_t index,
 
 bool lull_ckpt_info_rank_at(const lull_ckpt_info_t *info, size_t rank,
                             lull_ckpt_rank_info_t *out) {
-    if (rank >= info->rank_count)
+    if (info == NULL || out == NULL || rank >= info->rank_count)
         return false;
     const lull__vote_t *vote = &info->ranks[rank].vote;
     *out = (lull_ckpt_rank_info_t){.shards = vote->shard_count,
@@ -165,6 +177,8 @@ bool lull_ckpt_info_state_at(const lull_ckpt_info_t *info, size_t index,
                              lull_ckpt_state_info_t *out) {
     size_t file;
     uint32_t rank;
+    if (info == NULL || out == NULL)
+        return false;
     const lull__shard_t *shard =
         find_state(info, count_down, &index, &file, &rank);
     if (shard == NULL)
@@ -193,6 +207,9 @@ lull_status_t lull_ckpt_info_state(const lull_ckpt_info_t *info,
     char shown[LULL__SHOWN_MAX];
     size_t file;
     uint32_t at;
+    if (info == NULL || name == NULL || bytes == NULL ||
+        (data == NULL && capacity > 0))
+        return null_given("lull_ckpt_info_state");
     const lull__shard_t *shard =
         find_state(info, has_name, &wanted, &file, &at);
     if (shard == NULL)

@@ -126,7 +126,7 @@ static lull_status_t lock_manifest(const lull__dir_t *dir, const char *name,
     lull_status_t status = lull__dir_open_at(dir, name, step);
     if (status != LULL_OK)
         return status;
-    status = lull__file_open(step, LULL__MANIFEST, O_RDONLY, file);
+    status = lull__file_open(step, LULL__MANIFEST, O_RDONLY | O_NONBLOCK, file);
     if (status == LULL_ERR_NOT_FOUND)
         return LULL_OK;
     if (status == LULL_OK)

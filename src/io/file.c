@@ -128,10 +128,14 @@ lull_status_t lull__file_lock(const lull__file_t *file, int operation) {
 
 static lull_status_t slurp(const lull__file_t *file, uint64_t limit,
                            char **data, uint64_t *bytes) {
-    uint64_t size;
-    lull_status_t status = lull__file_size(file, &size);
-    if (status != LULL_OK)
-        return status;
+    lull__io_stat_t st;
+    int rc = file->dir->io->ops->stat(file->dir->io, file->fd, "", &st);
+    if (rc < 0)
+        return file_error(rc, file, "reading the length failed");
+    if (!st.is_file)
+        return lull__fail(LULL_ERR_CORRUPT, "%s/%s: not a plain file",
+                          file->dir->path, file->name);
+    uint64_t size = st.size;
     if (size > limit)
         return lull__fail(LULL_ERR_CORRUPT,
                           "%s/%s: %llu bytes, at most %llu expected",
@@ -142,7 +146,7 @@ static lull_status_t slurp(const lull__file_t *file, uint64_t limit,
         return lull__fail(LULL_ERR_NO_MEMORY, "%s/%s: %llu bytes to read it",
                           file->dir->path, file->name,
                           (unsigned long long)size);
-    status = lull__file_read(file, text, size, 0);
+    lull_status_t status = lull__file_read(file, text, size, 0);
     if (status != LULL_OK) {
         free(text);
         return status;
@@ -156,7 +160,9 @@ static lull_status_t slurp(const lull__file_t *file, uint64_t limit,
 lull_status_t lull__file_slurp(const lull__dir_t *dir, const char *name,
                                uint64_t limit, char **data, uint64_t *bytes) {
     lull__file_t file;
-    lull_status_t status = lull__file_open(dir, name, O_RDONLY, &file);
+    /* A pipe in its place must not hold the reader. */
+    lull_status_t status =
+        lull__file_open(dir, name, O_RDONLY | O_NONBLOCK, &file);
     if (status != LULL_OK)
         return status;
     status = slurp(&file, limit, data, bytes);

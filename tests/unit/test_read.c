@@ -367,7 +367,28 @@ static void find_by_seq_and_fall_back(void **state) {
     options.step = LULL_LATEST;
     assert_ok(lull_ckpt_find(dir, &options, &id));
     assert_int_equal(id.step, 100);
-    assert_int_equal(skips.count, 1); /* those without seq sort below */
+    assert_int_equal(skips.count, 3); /* those without seq may be newer */
+    options.before_seq = 5;
+    assert_ok(lull_ckpt_find(dir, &options, &id));
+    assert_int_equal(skips.count, 4); /* told already */
+    options.before_seq = 0;
+
+    /* One of an older step that the hint calls the newest. */
+    write_small(dir, 5, 50);
+    snprintf(path, sizeof path, "%s/step-00000050", dir);
+    test_file_write(path, "manifest.json", "", 0);
+    skips.count = 0;
+    assert_ok(lull_ckpt_find(dir, &options, &id));
+    assert_int_equal(skips.count, 3);
+    test_file_write(dir, "latest", "step-00000050\n", 14);
+    skips.count = 0;
+    assert_ok(lull_ckpt_find(dir, &options, &id));
+    assert_int_equal(id.step, 100);
+    assert_int_equal(skips.count, 4);
+    snprintf(path, sizeof path, "%s/step-00000050.gone", dir);
+    char damaged[600];
+    snprintf(damaged, sizeof damaged, "%s/step-00000050", dir);
+    assert_int_equal(rename(damaged, path), 0);
 
     lull_ckpt_entry_t *entries;
     size_t count;
@@ -554,6 +575,43 @@ static void litter(void **state) {
     test_file_write(sub, "rank-00002.safetensors", "x", 1);
     test_file_write(sub, "rank-00002.json", "x", 1);
     assert_ok(read_all(dir));
+    test_dir_remove(dir);
+}
+
+/* Pipes in the place of files hold no reader; wrong arguments are refused. */
+static void pipes_and_nulls(void **state) {
+    (void)state;
+    static const char *const names[] = {"manifest.json", "rank-00000.json",
+                                        "rank-00000.safetensors"};
+    char *dir = test_dir("pipes"), path[600];
+    lull_ckpt_info_t *info;
+    lull_ckpt_id_t id = {1, 100};
+    size_t bytes;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        write_small(dir, i + 1, 100 + i);
+        snprintf(path, sizeof path, "%s/step-%08zu/%s", dir, 100 + i, names[i]);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(mkfifo(path, 0666), 0);
+        lull_ckpt_find_options_t options = LULL_CKPT_FIND_OPTIONS_INIT;
+        options.step = 100 + i;
+        assert_fails(lull_ckpt_find(dir, &options, &id), LULL_ERR_CORRUPT,
+                     names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    write_small(dir, 9, 900);
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){9, 900}, &info));
+    assert_fails(lull_ckpt_info_state(info, NULL, 0, NULL, 0, &bytes),
+                 LULL_ERR_INVALID, "NULL");
+    assert_fails(lull_ckpt_info_state(info, "rng", 1, NULL, 0, NULL),
+                 LULL_ERR_INVALID, "NULL");
+    assert_fails(lull_ckpt_info_tensor(info, NULL, NULL), LULL_ERR_INVALID,
+                 "NULL");
+    assert_fails(lull_ckpt_info_entry(NULL, NULL), LULL_ERR_INVALID, "NULL");
+    assert_null(lull_ckpt_info_meta(info, NULL));
+    assert_false(lull_ckpt_info_tensor_at(info, 0, NULL));
+    assert_false(lull_ckpt_info_shard_at(info, NULL, 0, NULL));
+    assert_int_equal(lull_ckpt_info_tensors(NULL), 0);
+    lull_ckpt_info_destroy(info);
     test_dir_remove(dir);
 }
 
@@ -885,6 +943,7 @@ int main(void) {
         cmocka_unit_test(every_byte_counts),
         cmocka_unit_test(load_finds_damage_by_itself),
         cmocka_unit_test(litter),
+        cmocka_unit_test(pipes_and_nulls),
         cmocka_unit_test(shards_that_do_not_tile),
         cmocka_unit_test(frames_that_lie),
         cmocka_unit_test(any_layout_to_any_layout),
