@@ -114,6 +114,18 @@ static lull_status_t check_schedule(options_t *options) {
     return LULL_OK;
 }
 
+static lull_status_t check_dumps(const config_t *config, int world) {
+    int64_t last = config->stop_at > 0 ? config->stop_at : config->steps;
+    if (config->dump_step > last)
+        REFUSE("--dump-step %lld is past the last step %lld: give at most %lld",
+               (long long)config->dump_step, (long long)last, (long long)last);
+    if (config->dump_activations != NULL && world > 1)
+        REFUSE("--dump-activations %s: %d ranks have parts of them each: start "
+               "one rank",
+               config->dump_activations, world);
+    return LULL_OK;
+}
+
 static lull_status_t check_company(const options_t *options) {
     static const char *const of_ckpt[] = {
         "ckpt-every", "ckpt-mode",      "ckpt-buffer", "ckpt-codec",
@@ -124,6 +136,10 @@ static lull_status_t check_company(const options_t *options) {
     if (config->resume != NULL && config->init != NULL)
         REFUSE("--init %s: --resume has weights already: give one of the two",
                config->init);
+    if (config->dump_step > 0 && config->dump_grads == NULL &&
+        config->dump_activations == NULL)
+        REFUSE("--dump-step: is about dumps: give --dump-grads or "
+               "--dump-activations, too");
     if (config->ckpt_dir != NULL)
         return LULL_OK;
     if (config->resume != NULL && strcmp(config->resume, "auto") == 0)
@@ -152,5 +168,7 @@ lull_status_t options_check(options_t *options, int world) {
         status = check_batch(options);
     if (status == LULL_OK)
         status = check_schedule(options);
+    if (status == LULL_OK)
+        status = check_dumps(&options->config, world);
     return status;
 }

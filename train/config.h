@@ -24,7 +24,9 @@ typedef struct config {
     int val_windows;
     /* paths; NULL: not asked for */
     const char *data, *metrics, *trace;
-    const char *init, *dump_init, *dump_grads, *dump_batches;
+    const char *init, *dump_init, *dump_grads, *dump_activations;
+    const char *dump_batches;
+    int64_t dump_step; /* from 1; 0: the run's first */
     /* communication */
     const char *comm;
     /* checkpoints */

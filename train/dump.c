@@ -30,11 +30,11 @@ static uint64_t largest(const tensor_info_t *infos, size_t count) {
 
 /* A dump is written beside its name and takes it, over an older dump, when it
  * is whole. */
-typedef struct dump {
+struct dump {
     lull_safetensors_writer_t *writer;
     const char *path;
     char beside[PATH_MAX];
-} dump_t;
+};
 
 static lull_status_t dump_open(dump_t *dump, const char *path,
                                const lull_safetensors_tensor_t *tensors,
@@ -120,6 +120,82 @@ lull_status_t dump_tensors(const model_t *model, const groups_t *groups,
     free(whole);
     return status;
 }
+
+/* ---- Activations ------------------------------------------------------- */
+
+enum { TRAFFIC_NAME = 64 };
+
+/* Names and shapes of a layer's traffic, in the order of traffic_t. */
+static void name_traffic(const config_t *config, int layer,
+                         lull_safetensors_tensor_t *tensors,
+                         char (*names)[TRAFFIC_NAME]) {
+    static const struct {
+        const char *what, *of;
+    } kinds[TRAFFIC_KINDS] = {
+        [TRAFFIC_OUTPUT] = {"activations", "output"},
+        [TRAFFIC_OUTPUT_GRADIENT] = {"activation_gradients", "output"},
+        [TRAFFIC_ROW_PARALLEL] = {"activations", "row_parallel"},
+        [TRAFFIC_NORM_GRADIENTS] = {"activation_gradients", "norms"},
+    };
+    for (int i = 0; i < TRAFFIC_KINDS; ++i) {
+        lull_safetensors_tensor_t *row = &tensors[i];
+        snprintf(names[i], TRAFFIC_NAME, "%s.layers.%d.%s", kinds[i].what,
+                 layer, kinds[i].of);
+        row->name = names[i];
+        row->dtype = LULL_F32;
+        if (i == TRAFFIC_NORM_GRADIENTS)
+            row->shape[row->ndim++] = 2;
+        row->shape[row->ndim++] = (uint64_t)config->micro_batch;
+        row->shape[row->ndim++] = (uint64_t)config->seq;
+        row->shape[row->ndim++] = (uint64_t)config->hidden;
+    }
+}
+
+lull_status_t dump_activations_open(const config_t *config, dump_t **out) {
+    size_t count = (size_t)config->layers * TRAFFIC_KINDS;
+    lull_safetensors_tensor_t *tensors = calloc(count, sizeof *tensors);
+    char(*names)[TRAFFIC_NAME] = calloc(count, sizeof *names);
+    dump_t *dump = calloc(1, sizeof *dump);
+    lull_status_t status = LULL_OK;
+    if (tensors == NULL || names == NULL || dump == NULL) {
+        status = train_fail(LULL_ERR_NO_MEMORY, "%s: out of memory",
+                            config->dump_activations);
+        goto free_all;
+    }
+    for (size_t at = 0; at < count; at += TRAFFIC_KINDS)
+        name_traffic(config, config->layers - 1 - (int)(at / TRAFFIC_KINDS),
+                     tensors + at, names + at);
+    status = dump_open(dump, config->dump_activations, tensors, count);
+    if (status == LULL_OK) {
+        *out = dump;
+        dump = NULL;
+    }
+free_all:
+    free(dump);
+    free(names);
+    free(tensors);
+    return status;
+}
+
+lull_status_t dump_activations_add(dump_t *dump, const float *values,
+                                   size_t count) {
+    return train_wrap(
+        lull_safetensors_write(dump->writer, values, count * sizeof *values),
+        dump->path);
+}
+
+lull_status_t dump_activations_close(dump_t *dump) {
+    return dump_finish(dump);
+}
+
+void dump_activations_destroy(dump_t *dump) {
+    if (dump == NULL)
+        return;
+    lull_safetensors_writer_destroy(dump->writer);
+    free(dump);
+}
+
+/* ---- Weights from a file ----------------------------------------------- */
 
 /* The file has the model's tensors, all of them and no other: one of a model
  * with more layers is another model's. */

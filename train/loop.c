@@ -12,13 +12,47 @@ enum { SKIPS_MOST = 10 };
 
 /* ---- Hooks of a step --------------------------------------------------- */
 
+/* The first trouble is the one that is told. */
+static void keep_trouble(run_t *run, lull_status_t status) {
+    if (run->trouble == LULL_OK)
+        run->trouble = status;
+}
+
+static bool dumps_now(const run_t *run) {
+    int64_t step = run->options.config.dump_step;
+    return run->state.step == (step > 0 ? step - 1 : run->first);
+}
+
 static lull_status_t on_gradients(void *ctx, model_t *model) {
     run_t *run = ctx;
     const char *path = run->options.config.dump_grads;
-    if (path == NULL || run->state.step != run->first)
+    if (path == NULL || !dumps_now(run))
         return LULL_OK;
-    run->trouble = dump_tensors(model, &run->groups, SHARDS_GRADIENTS, path);
+    keep_trouble(run,
+                 dump_tensors(model, &run->groups, SHARDS_GRADIENTS, path));
     return LULL_OK; /* all ranks agree on it after the step */
+}
+
+/* A dump that failed is told after the step, as that of the gradients. */
+static lull_status_t on_traffic(void *ctx, const float *values, size_t count) {
+    run_t *run = ctx;
+    if (run->activations != NULL && run->trouble == LULL_OK)
+        keep_trouble(run,
+                     dump_activations_add(run->activations, values, count));
+    return LULL_OK;
+}
+
+static void open_activations(run_t *run) {
+    const config_t *config = &run->options.config;
+    if (config->dump_activations != NULL && dumps_now(run))
+        keep_trouble(run, dump_activations_open(config, &run->activations));
+}
+
+static void close_activations(run_t *run) {
+    if (run->activations != NULL && run->trouble == LULL_OK)
+        keep_trouble(run, dump_activations_close(run->activations));
+    dump_activations_destroy(run->activations);
+    run->activations = NULL;
 }
 
 static lull_status_t on_update(void *ctx) {
@@ -39,6 +73,8 @@ static hooks_t make_hooks(run_t *run) {
     hooks_t hooks = {.ctx = run, .before_update = on_update};
     if (run->options.config.dump_grads != NULL)
         hooks.gradients = on_gradients;
+    if (run->options.config.dump_activations != NULL)
+        hooks.traffic = on_traffic;
     if (run->trace != NULL) {
         hooks.span_begin = on_begin;
         hooks.span_end = on_end;
@@ -116,10 +152,12 @@ static void validate(run_t *run, step_line_t *line) {
 static bool advance(run_t *run, const hooks_t *hooks, step_line_t *line) {
     double begin = train_now();
     flags_t flags;
+    open_activations(run);
     lull_status_t status =
         train_step(run->model, run->state.step, hooks, &line->result);
     if (status != LULL_OK)
         give_up(status);
+    close_activations(run);
     ++run->state.step;
     run->state.updates = model_updates(run->model);
     count_skip(&run->state, &line->result);

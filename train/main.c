@@ -64,6 +64,14 @@ static bool fill_model(run_t *run) {
         return false;
     run->first = run->state.step;
     run->last = config->stop_at > 0 ? config->stop_at : config->steps;
+    if (config->dump_step > 0 && config->dump_step <= run->first)
+        status =
+            train_fail(LULL_ERR_INVALID,
+                       "--dump-step %lld: step %lld is done already: "
+                       "give a later one",
+                       (long long)config->dump_step, (long long)run->first);
+    if (!agree_ok(run->other, status))
+        return false;
     if (config->dump_init == NULL)
         return true;
     status = dump_tensors(run->model, &run->groups, SHARDS_WEIGHTS,

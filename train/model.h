@@ -80,11 +80,26 @@ lull_status_t model_gather(const model_t *model, shard_kind_t kind,
 
 /* ---- Training ---------------------------------------------------------- */
 
+/* What parallel ranks send each other at a layer, in the order in which the
+ * hook hears of it: layers from the last to the first, of each these. */
+typedef enum traffic {
+    TRAFFIC_OUTPUT,          /* [batch, seq, hidden]: a stage to the next */
+    TRAFFIC_OUTPUT_GRADIENT, /* the same shape: a stage to the one before */
+    TRAFFIC_ROW_PARALLEL,    /* the same shape: what forward all-reduces, the
+                                sum of both row-parallel products */
+    TRAFFIC_NORM_GRADIENTS,  /* [2, batch, seq, hidden]: what backward
+                                all-reduces, of both norms' outputs */
+    TRAFFIC_KINDS
+} traffic_t;
+
 /* What the caller wants to be asked or told during a step; any may be NULL. */
 typedef struct hooks {
     void *ctx;
     /* Gradients are reduced over data-parallel ranks and not yet clipped. */
     lull_status_t (*gradients)(void *ctx, model_t *model);
+    /* Traffic of the first micro-batch, during its backward; of one rank
+     * only, where there are no parts. `values` live during the call. */
+    lull_status_t (*traffic)(void *ctx, const float *values, size_t count);
     /* Right before weights and moments change. */
     lull_status_t (*before_update)(void *ctx);
     /* Spans for a trace; they nest within a lane. `lane` and `name` are

@@ -58,6 +58,12 @@ void span_end(const model_t *model, const char *lane);
 void layer_forward(pass_t *pass, int layer, slot_t *slot);
 void layer_backward(pass_t *pass, int layer, slot_t *slot, float *grad);
 
+/* Tell hooks.traffic, unless NULL, of a layer right before and right after its
+ * layer_backward (traffic.c). */
+void traffic_before(pass_t *pass, int layer, const slot_t *slot,
+                    const float *grad);
+void traffic_after(pass_t *pass);
+
 /* Tokens in slot->inputs to slot->layers[0].x, and back to the weights. */
 void embed_forward(pass_t *pass, slot_t *slot);
 void embed_backward(pass_t *pass, const slot_t *slot, const float *grad);

@@ -27,6 +27,7 @@ typedef struct run {
     comm_watch_t watch;
     report_t report;
     run_state_t state;
+    dump_t *activations;   /* in the step that is dumped */
     int64_t first, last;   /* steps done at the beginning and at the end */
     lull_status_t trouble; /* of this rank, to be agreed on after a step */
     int signal;            /* that ended the loop, agreed; 0: none */

@@ -119,7 +119,11 @@ static void backward(run_t *run, int micro) {
     if (final)
         reduce_begin(pass, m->layers);
     for (int i = m->layers - 1; i >= 0 && pass->status == LULL_OK; i--) {
+        if (micro == 0)
+            traffic_before(pass, i, slot, grad);
         layer_backward(pass, i, slot, grad);
+        if (micro == 0)
+            traffic_after(pass);
         if (final)
             reduce_begin(pass, i);
     }

@@ -75,6 +75,13 @@ def usage():
          "--ckpt-dir"),
         ("every without dir", 1, {"ckpt-every": 5}, "--ckpt-every",
          "--ckpt-dir"),
+        ("dump step of nothing", 1, {"dump-step": 3}, "--dump-step",
+         "--dump-grads"),
+        ("dump step past the end", 1, {"dump-step": 4, "stop-at": 3,
+                                       "dump-grads": "x"}, "--dump-step 4",
+         "at most 3"),
+        ("activations of two", 2, {"dump-activations": "x"},
+         "--dump-activations x", "2 ranks", "one rank"),
         ("init and resume", 1, {"resume": "x", "init": "y"}, "--init",
          "--resume"),
     ]
@@ -114,6 +121,9 @@ def directories():
                 {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
                  what: "pipe"}, 1, "pipe", "not a plain file")
     check("the pipe is there", stat.S_ISFIFO(os.stat("pipe").st_mode))
+    refused("unwritable dump-activations", 1,
+            {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
+             "dump-activations": "in-the-way/x"}, 1, "in-the-way/x")
     for what in ("no file", "text"):
         path = "nowhere" if what == "no file" else data
         refused(f"init from {what}", 2, {**SMALL, "data": data, "init": path},
@@ -186,6 +196,9 @@ def resuming():
         ("a cut file", {"resume": "cut"}, "cut", "step 10"),
         ("no manifest", {"resume": "no-manifest"}, "no-manifest"),
         ("a torn manifest", {"resume": "torn-manifest"}, "torn-manifest"),
+        ("a dump of a step that is done", {"resume": "good", "dump-step": 10,
+                                           "dump-grads": "x"},
+         "--dump-step 10", "done already"),
         ("more layers", {"resume": "good", "layers": 3}, "--layers 3",
          "has 2"),
         ("another width", {"resume": "good", "hidden": 64}, "--hidden 64",

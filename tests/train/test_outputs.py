@@ -64,6 +64,57 @@ def check_dumps():
     check("batch", batches["batch.000001"][:2] == ("U8", [8, 33]))
 
 
+def floats(tensor):
+    return struct.unpack(f"<{len(tensor[2]) // 4}f", tensor[2])
+
+
+def nearly(ours, theirs):
+    """Two lists of floats, within rounding of the largest."""
+    largest = max(abs(x) for x in theirs)
+    return largest > 0 and all(abs(a - b) <= 2e-5 * largest
+                               for a, b in zip(ours, theirs))
+
+
+def column_sums(values, width=32):
+    return [sum(values[i::width]) for i in range(width)]
+
+
+def check_activations(step, biased):
+    """Sums over rows are the gradients of biases; what a layer adds to the
+    stream is its row-parallel output (and the biases, once they are not 0)."""
+    dump = safetensors(f"activations-{step}")
+    gradients = safetensors(f"grads-{step}")
+    check("activations: names", set(dump) == {
+        f"{what}.layers.{layer}.{of}" for layer in (0, 1) for what, of in (
+            ("activations", "output"), ("activation_gradients", "output"),
+            ("activations", "row_parallel"),
+            ("activation_gradients", "norms"))}, sorted(dump))
+    output = {i: floats(dump[f"activations.layers.{i}.output"])
+              for i in (0, 1)}
+    added = [b - a for a, b in zip(output[0], output[1])]
+    product = floats(dump["activations.layers.1.row_parallel"])
+    if biased:
+        rest = [a - p for a, p in zip(added, product)]
+        check("the rest of the output is one row of biases",
+              nearly(rest[:32] * (len(rest) // 32), rest) and any(rest))
+    else:
+        check("outputs differ by the row-parallel sum",
+              nearly(added, product))
+    for i in (0, 1):
+        layer = f"gpt_neox.layers.{i}"
+        name = f"activation_gradients.layers.{i}"
+        check("shapes", dump[f"{name}.output"][:2] == ("F32", [8, 32, 32]) and
+              dump[f"{name}.norms"][:2] == ("F32", [2, 8, 32, 32]))
+        norms = floats(dump[f"{name}.norms"])
+        half = len(norms) // 2
+        for what, values in (
+                ("attention.dense.bias", floats(dump[f"{name}.output"])),
+                ("input_layernorm.bias", norms[:half]),
+                ("post_attention_layernorm.bias", norms[half:])):
+            check(f"step {step}: {layer}.{what}", nearly(
+                column_sums(values), floats(gradients[f"{layer}.{what}"])))
+
+
 def check_norms():
     """A model with a NaN: no step is done, the tenth in a row ends the run."""
     with open("init", "rb") as file:
@@ -103,8 +154,19 @@ again = must(1, {"data": data, "resume": "ckpt", "sample": 40,
                  "prompt": "the ", "seed": 1})
 check("a sample is the weights' and the seed's, on any layout",
       again.stdout == big.stdout, repr(again.stdout))
+for step in (1, 3):
+    must(1, {**MODEL, "stop-at": 3, "dump-grads": f"grads-{step}",
+             "dump-activations": f"activations-{step}",
+             "dump-step": step if step > 1 else None,
+             "metrics": f"metrics-of-{step}"})
+    check_activations(step, step > 1)
+    check("a dump changes nothing", [line["loss"] for line in metrics(
+        f"metrics-of-{step}")] == [line["loss"] for line in
+                                   metrics("metrics-1")])
+check("without --dump-step the first step",
+      safetensors("grads-1") == safetensors("grads") != safetensors("grads-3"))
 help_text = must(2, ["--help"]).stdout
-for name in ("--data", "--ckpt-buffer", "--dump-grads", "--top-k", "--zero"):
+for name in ("--data", "--ckpt-buffer", "--dump-grads", "--dump-activations", "--top-k", "--zero"):
     check(f"--help has {name}", help_text.count(name + " ") >= 1)
 check("--help once", help_text.count("usage:") == 1)
 check("--version", must(1, ["--version"]).stdout.startswith("lull-train 0."))
