@@ -146,6 +146,9 @@ static lull_status_t collect(collector_t *c) {
             status = c->status;
         if (status != LULL_OK || c->missing == 0)
             return status;
+        status = lull__engine_there(ckpt);
+        if (status != LULL_OK)
+            return status;
         if (lull__now() > deadline)
             return too_late(c);
         if (!lull__engine_nap(ckpt, begin))

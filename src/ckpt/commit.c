@@ -44,6 +44,14 @@ static lull_status_t no_verdict(lull_ckpt_request_t *save) {
                       save->ckpt->options.commit_timeout_s);
 }
 
+static lull_status_t no_place(lull_ckpt_request_t *save) {
+    char why[LULL__SENTENCE_MAX];
+    snprintf(why, sizeof why, "%s", lull_last_error());
+    return lull__fail(LULL_ERR_OUTCOME_UNKNOWN,
+                      "step %" PRIu64 ": no verdict can come: %.700s",
+                      save->step, why);
+}
+
 /* Waits for the verdict. The coordinator's own time runs from its own vote, so
  * a little more is given here. */
 static lull_status_t wait_verdict(lull_ckpt_request_t *save,
@@ -57,6 +65,8 @@ static lull_status_t wait_verdict(lull_ckpt_request_t *save,
         lull_status_t status = lull__note_read(&ckpt->lull_dir, name, note);
         if (status == LULL_OK)
             return LULL_OK;
+        if (lull__engine_there(ckpt) != LULL_OK)
+            return no_place(save);
         if (lull__now() > deadline)
             return no_verdict(save);
         if (!lull__engine_nap(ckpt, begin))

@@ -1,6 +1,7 @@
 /* Opening, closing, destroying an engine; the state of its saves. */
 #include "engine.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,17 @@ bool lull__engine_nap(lull_ckpt_t *ckpt, double since) {
     bool go_on = !ckpt->cancel;
     pthread_mutex_unlock(&ckpt->lock);
     return go_on;
+}
+
+lull_status_t lull__engine_there(const lull_ckpt_t *ckpt) {
+    lull__io_stat_t st;
+    int rc = ckpt->io->ops->stat(ckpt->io, ckpt->dir.fd, LULL__LULL_DIR, &st);
+    if (rc != -ENOENT)
+        return LULL_OK;
+    return lull__fail(LULL_ERR_NOT_FOUND,
+                      "%s/" LULL__LULL_DIR
+                      ": was deleted while this run writes there",
+                      ckpt->dir_path);
 }
 
 /* ---- opening ---- */

@@ -204,6 +204,9 @@ void lull__save_free_work(lull_ckpt_request_t *save);
  * `since`, between 0.5 and 50 ms, so that short waits stay short and long ones
  * cost a shared file system little. False: the engine is cancelled. */
 bool lull__engine_nap(lull_ckpt_t *ckpt, double since);
+/* LULL_ERR_NOT_FOUND: somebody deleted the notes' directory, or all of DIR:
+ * waiting for another rank is for nothing. */
+lull_status_t lull__engine_there(const lull_ckpt_t *ckpt);
 /* The first pending save whose flag at offset `begun` is not set, once it is
  * `ready` (called with the lock held); sets the flag. Blocks; NULL: stop. */
 lull_ckpt_request_t *

@@ -61,7 +61,8 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
         if (status != LULL_ERR_NOT_FOUND)
             return status;
         if (ckpt->lull_dir.fd >= 0 &&
-            (status = look_for_abort(save)) != LULL_OK)
+            ((status = look_for_abort(save)) != LULL_OK ||
+             (status = lull__engine_there(ckpt)) != LULL_OK))
             return status;
         if (lull__now() > deadline)
             return rank0_is_late(save);

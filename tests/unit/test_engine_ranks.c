@@ -163,6 +163,33 @@ static void tensors_that_are_not_whole_are_named(void **state) {
     assert_loads(3);
 }
 
+/* Nobody waits for notes in a directory that was deleted. */
+static void a_deleted_directory_hangs_nobody(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[3];
+    open_ranks(ranks, 3, 100000);
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(save_part(ranks[r], 1, r, 3));
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+    for (uint64_t step = 2; step < 5; step++) {
+        if (step == 2)
+            test_dir_drop(dir);
+        for (uint32_t r = 3; r-- > 0;)
+            assert_ok(save_part(ranks[r], step, r, 3));
+        for (uint32_t r = 0; r < 3; r++) {
+            lull_status_t status =
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
+            assert_int_not_equal(status, LULL_OK);
+        }
+    }
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_ok(lull_ckpt_close(ranks[r]));
+        lull_ckpt_destroy(ranks[r]);
+    }
+    test_dir_make(dir); /* another of that kind, to be torn down */
+}
+
 static void a_rank_that_never_votes_hangs_nobody(void **state) {
     (void)state;
     lull_ckpt_t *ranks[3];
@@ -512,6 +539,7 @@ int main(void) {
         TEST(all_commit_or_none),
         TEST(a_bad_descriptor_aborts_for_all),
         TEST(tensors_that_are_not_whole_are_named),
+        TEST(a_deleted_directory_hangs_nobody),
         TEST(a_rank_that_never_votes_hangs_nobody),
         TEST(rank_0_that_never_decides_leaves_the_outcome_unknown),
         TEST(destroying_tells_the_others),
