@@ -13,7 +13,7 @@
 
 #include "cli.h"
 
-enum { WORDS_MOST = 16, CANNOT_START = 127 };
+enum { WORDS_MOST = 16 };
 
 /* An MPI: its library, its launchers by preference, and their flags for ranks
  * that share the cores of one host. */
@@ -136,7 +136,7 @@ static int run_launcher(char **words) {
         execv(words[0], words);
         execvp(words[0], words);
         cli_say("%s: cannot be started: %s", words[0], strerror(errno));
-        _exit(CANNOT_START);
+        _exit(CLI_FAILED);
     }
     if (child < 0) {
         cli_say("no process for the launcher: %s", strerror(errno));
@@ -150,6 +150,15 @@ static int run_launcher(char **words) {
             return CLI_FAILED;
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* A rank that a signal ended said nothing, and the launcher is kept quiet. */
+static void tell_signal(int status) {
+    const char *name = status > 128 ? sigabbrev_np(status - 128) : NULL;
+    if (name != NULL)
+        cli_say("lull-train: ended by SIG%s; what was committed stays: go on "
+                "with --resume auto",
+                name);
 }
 
 /* LAUNCHER FLAGS -n RANKS TRAINER OPTIONS */
@@ -183,6 +192,7 @@ static int launch(const char *trainer, const char *ranks, int count,
         words[used++] = options[i];
     set_environment();
     int status = run_launcher(words);
+    tell_signal(status);
     free(words);
     return status;
 }

@@ -252,7 +252,7 @@ static int train(run_t *run) {
 int main(int argc, char **argv) {
     static run_t run;
     if (options_answer(argc, argv))
-        return EXIT_SUCCESS;
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     int provided;
     signals_hold();
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) !=

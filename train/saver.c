@@ -217,8 +217,12 @@ void saver_poll(saver_t *saver) {
         lull_ckpt_progress_t at = {.size = sizeof at};
         lull_status_t status =
             lull_ckpt_test(saver->ckpt, saver->pending[i].request, &at);
-        if (status == LULL_OK &&
-            (at.stage == LULL_CKPT_COMMITTED || at.stage == LULL_CKPT_FAILED))
+        bool ended = status == LULL_OK && (at.stage == LULL_CKPT_COMMITTED ||
+                                           at.stage == LULL_CKPT_FAILED);
+        /* A failed one has its sentence when the ranks have decided. */
+        if (ended &&
+            lull_ckpt_wait_committed(saver->ckpt, saver->pending[i].request,
+                                     0) != LULL_ERR_TIMEOUT)
             settle(saver, i, &at);
         else
             ++i;
