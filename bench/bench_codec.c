@@ -2,8 +2,9 @@
  * and zstd in the same run. Called by bench/run.sh codec:
  *
  *     bench_codec [--json FILE] [--quick] [--mib N] [--only SPEC]
- *                 [NAME=FILE.safetensors ...]
+ *                 [--goals] [NAME=FILE.safetensors ...]
  *
+ * --goals: only the codecs that have goals, and of files only, if any.
  * Without files the data is synthetic and called so. Times are CPU time of
  * the thread; every round runs all contenders once, medians are over rounds. */
 #include <lull/lull.h>
@@ -63,7 +64,7 @@ static const struct contender {
 #define CONTENDERS (sizeof contenders / sizeof contenders[0])
 
 static struct {
-    bool quick;
+    bool quick, goals;
     size_t mib;
     int rounds;
     const char *only;
@@ -431,13 +432,21 @@ static void from_file(const char *path, float *to, size_t count) {
         to[i] = to[i - have];
 }
 
+static bool chosen(const struct contender *c) {
+    bool aim = false;
+    for (int isa = 0; isa < ISAS; isa++)
+        aim |= c->goal[isa][0] > 0;
+    return (run.only == NULL || strcmp(run.only, c->spec) == 0) &&
+           (!run.goals || aim);
+}
+
 static void bench_array(const char *name, const float *values, size_t count) {
     uint8_t *cast = malloc(8 * count);
     if (cast == NULL)
         fail("memory");
     for (size_t c = 0; c < CONTENDERS; c++) {
         const struct contender *one = &contenders[c];
-        if (run.only != NULL && strcmp(run.only, one->spec) != 0)
+        if (!chosen(one))
             continue;
         array_t a = {name, one->dtype, count,
                      count * lull_dtype_bits(one->dtype) / 8, cast};
@@ -460,7 +469,7 @@ static void bench_array(const char *name, const float *values, size_t count) {
 
 static void usage(void) {
     fprintf(stderr, "usage: bench_codec [--json FILE] [--quick] [--mib N] "
-                    "[--only SPEC] [NAME=FILE.safetensors ...]\n");
+                    "[--only SPEC] [--goals] [NAME=FILE.safetensors ...]\n");
     exit(2);
 }
 
@@ -471,6 +480,8 @@ static int parse_options(int argc, char **argv) {
             run.quick = true;
             run.mib = 4;
             run.rounds = 5;
+        } else if (strcmp(argv[i], "--goals") == 0) {
+            run.goals = true;
         } else if (i + 1 == argc) {
             usage();
         } else if (strcmp(argv[i], "--json") == 0) {
@@ -511,7 +522,8 @@ int main(int argc, char **argv) {
     printf("%-36s %15s  %13s  %15s  %7s %9s\n", "codec/data/dtype/isa",
            "GB/s enc    dec", "/ memcpy", "/ baseline", "ratio", "rel. L2");
     static const char *const made[] = {"gaussian", "smooth", "zeros"};
-    for (int i = 0; i < 3; i++) {
+    int skipped = run.goals && first < argc ? 3 : 0;
+    for (int i = skipped; i < 3; i++) {
         synthetic(made[i], values, count);
         bench_array(made[i], values, count);
     }

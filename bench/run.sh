@@ -1,94 +1,209 @@
 #!/usr/bin/env bash
 # Makes the figures of the README, each against its yardstick in the same run:
-#     bench/run.sh codec|allreduce|ckpt|all [--json FILE] [--quick]
-# codec also takes NAME=FILE.safetensors; without any it dumps gradients and
-# weights of a short run of lull-train, where there is a text (the program
-# `bible`). ckpt also takes --dir DIR: the disk.
+#     bench/run.sh codec|allreduce|ckpt|train-speed|all
+#                  [--json FILE] [--quick] [OPTION...]
+# --json: the measurements as one array, of all benchmarks if there are more.
+# codec also takes --only SPEC, --mib N, and NAME=FILE.safetensors instead of
+# what a run of lull-train dumps (kept in build/bench-data), and ends with the
+# table of its goals; --quick: only what has a goal, on gradients.
+# ckpt also takes --dir DIR: the disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build/release
+build=build/release data=build/bench-data
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OPENBLAS_NUM_THREADS=1
 
 usage() {
-    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
-machine() {
-    echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo |
-        head -1), $(nproc) cores, $(uname -sr)"
-}
-
 compile() {
-    cmake --preset release >/dev/null
+    cmake --preset release -DLULL_BENCH=ON >/dev/null
     cmake --build --preset release --target "$@" >/dev/null
 }
 
-# dump FOLDER: gradients of a training's first step, and its first weights.
-dump() {
-    bible -f gen1:1-rev22:21 >"$1/text" 2>/dev/null || return 1
-    compile lull-train
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        "$build/bin/lull-train" --data "$1/text" --layers 4 --hidden 384 \
-        --heads 6 --seq 128 --global-batch 4 --micro-batch 4 --steps 1 \
-        --val-windows 1 --dump-grads "$1/gradients.safetensors" \
-        --dump-init "$1/weights.safetensors" >"$1/log" 2>&1
+# What the figures are of: sets machine and isa.
+name_machine() {
+    compile lull_program
+    machine="$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)"
+    machine="$machine, $(nproc) cores, $(uname -sr)"
+    isa=$("$build/bin/lull" info --json | jq -r .isa)
+    echo "$1: machine: $machine; codecs run on $isa"
 }
 
+# What training moves, from a model that has learnt something: the gradients
+# of a step, what parallel ranks would send in it, and the weights after it.
+# Made anew only when the recipe changes.
+steps=60
+recipe=(--layers 4 --hidden 384 --heads 6 --seq 128 --global-batch 8
+    --micro-batch 8 --steps "$steps" --warmup 10 --val-windows 1 --seed 1)
+make_data() {
+    if [ "$(cat "$data/recipe" 2>/dev/null)" = "${recipe[*]}" ]; then
+        return 0
+    fi
+    mkdir -p build
+    local new
+    new=$(mktemp -d build/bench-data.XXXXXX)
+    # shellcheck disable=SC2064 # as it is now
+    trap "rm -rf '$new'" EXIT
+    if ! bible -f gen1:1-rev22:21 >"$new/text" 2>/dev/null; then
+        echo "no text to train on: the program bible is missing (Debian:" \
+            "bible-kjv, bible-kjv-text)"
+        return 1
+    fi
+    echo "training $steps steps, for gradients, activations and weights"
+    compile lull_train lull_program
+    if ! "$build/bin/lull-train" --data "$new/text" "${recipe[@]}" \
+        --dump-step "$steps" --dump-grads "$new/gradients.safetensors" \
+        --dump-activations "$new/activations.safetensors" \
+        --ckpt-dir "$new/ckpt" >"$new/log" 2>&1 ||
+        ! "$build/bin/lull" export "$new/ckpt" -o "$new/model" \
+            >>"$new/log" 2>&1; then
+        tail -5 "$new/log"
+        return 1
+    fi
+    mv "$new/model/model.safetensors" "$new/weights.safetensors"
+    rm -r "$new/ckpt" "$new/model" "$new/text"
+    echo "${recipe[*]}" >"$new/recipe"
+    rm -rf "$data"
+    mv "$new" "$data"
+    trap - EXIT
+}
+
+# Each run_NAME gets the file for its figures, --quick or nothing, and what
+# else was given.
+
 run_codec() {
+    local figures=$1 quick=$2 files=()
+    shift 2
     compile bench_codec
-    machine
     case " $* " in
     *=*.safetensors*) ;;
     *)
-        work=$(mktemp -d)
-        trap 'rm -rf "$work"' EXIT
-        if dump "$work"; then
-            set -- "$@" "gradients=$work/gradients.safetensors" \
-                "weights=$work/weights.safetensors"
+        if make_data; then
+            local kind kinds=(gradients activations weights)
+            [ -z "$quick" ] || kinds=(gradients)
+            for kind in "${kinds[@]}"; do
+                files+=("$kind=$data/$kind.safetensors")
+            done
         else
-            echo "no gradients: lull-train did not run; synthetic data only"
+            echo "no data of training: synthetic data only"
         fi
         ;;
     esac
-    "$build/bin/bench_codec" "$@"
+    # In less memory memcpy would be that of a cache.
+    [ -z "$quick" ] || set -- --quick --mib 64 --goals "$@"
+    "$build/bin/bench_codec" --json "$figures" "$@" \
+        ${files[@]+"${files[@]}"}
+    /usr/bin/python3 bench/codec_goals.py "$figures"
 }
 
 # On an emulated cluster, so as root. A short run has fewer sizes and calls.
 run_allreduce() {
-    local options=()
+    local figures=$1 quick=$2
+    shift 2
     compile mpi_allreduce
-    machine
-    while [ $# -gt 0 ]; do
-        case $1 in
-        --quick) options+=(--sizes "1KiB,16MiB" --policies none,zfp:8) ;;
-        *) options+=("$1") ;;
-        esac
-        shift
-    done
-    bench/cluster.sh with 4 1gbit "$build/bin/mpi_allreduce" "${options[@]}"
+    [ -z "$quick" ] || set -- --sizes "1KiB,16MiB" --policies none,zfp:8 "$@"
+    bench/cluster.sh with 4 1gbit "$PWD/$build/bin/mpi_allreduce" \
+        --json "$figures" "$@"
 }
 
 # Debian's python3-torch and fio are its yardsticks.
 run_ckpt() {
+    local figures=$1 quick=$2
+    shift 2
     compile bench_ckpt
-    machine
-    "$build/bin/bench_ckpt" --torch bench/torch_save.py "$@"
+    # shellcheck disable=SC2086 # no word where it is empty
+    "$build/bin/bench_ckpt" --torch bench/torch_save.py --json "$figures" \
+        $quick "$@"
 }
 
-# One row for each benchmark: its name is the function's after run_.
-benches=(codec allreduce ckpt)
+# Against eager PyTorch, one thread each.
+run_train_speed() {
+    local figures=$1 quick=$2
+    shift 2
+    compile lull_train
+    # shellcheck disable=SC2086
+    bench/run_train_speed.sh --json "$figures" $quick "$@"
+    jq -r '.[] | "\(.case): \(.value | round) \(.unit), \(.baseline) " +
+        "\(.baseline_value | round), ratio \(.ratio * 100 | round / 100) " +
+        "(n \(.n), \(.min | round) to \(.max | round))"' "$figures"
+}
+
+# run_one NAME FIGURES QUICK [OPTION...]: one benchmark and its figures, which
+# name the machine and the instruction set.
+run_one() {
+    local name=$1 figures=$2 machine isa
+    shift
+    name_machine "$name"
+    "run_${name//-/_}" "$@"
+    jq --arg machine "$machine" --arg isa "$isa" 'map(. + {machine: $machine,
+        isa: (if .bench == "codec" then .case | split("/") | last
+              else $isa end)})' "$figures" >"$figures.named"
+    mv "$figures.named" "$figures"
+}
+
+# One row for each benchmark: its function is run_NAME, with _ for -.
+benches=(codec allreduce ckpt train-speed)
 
 [ $# -ge 1 ] || usage
-what=$1
+what=$1 json='' quick='' rest=()
 shift
 case " ${benches[*]} all " in
 *" $what "*) ;;
 *) usage ;;
 esac
+# A path as whoever called meant it.
+absolute() {
+    (cd "$OLDPWD" && realpath -m -- "$1")
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --json | --dir)
+        [ $# -ge 2 ] || usage
+        path=$(absolute "$2")
+        if [ "$1" = --json ]; then json=$path; else rest+=("$1" "$path"); fi
+        shift
+        ;;
+    --quick) quick=--quick ;;
+    *=*.safetensors) rest+=("${1%%=*}=$(absolute "${1#*=}")") ;;
+    *) rest+=("$1") ;;
+    esac
+    shift
+done
+chosen=("$what")
 if [ "$what" = all ]; then
-    for bench in "${benches[@]}"; do
-        "run_$bench" "$@"
-    done
-else
-    "run_$what" "$@"
+    [ ${#rest[@]} = 0 ] || usage # they are one benchmark's each
+    chosen=("${benches[@]}")
 fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=()
+for bench in "${chosen[@]}"; do
+    # One that cannot run here does not take the others with it.
+    set +e
+    (
+        set -e
+        trap - EXIT
+        run_one "$bench" "$work/$bench" "$quick" ${rest[@]+"${rest[@]}"}
+    )
+    code=$?
+    set -e
+    if [ $code != 0 ]; then
+        failed+=("$bench")
+        rm -f "$work/$bench"
+    fi
+done
+if [ -n "$json" ]; then
+    figures=()
+    for bench in "${chosen[@]}"; do
+        [ ! -f "$work/$bench" ] || figures+=("$work/$bench")
+    done
+    [ ${#figures[@]} = 0 ] || jq -s add "${figures[@]}" >"$json"
+fi
+[ ${#failed[@]} = 0 ] || {
+    echo "bench/run.sh: failed: ${failed[*]}" >&2
+    exit 1
+}
