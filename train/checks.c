@@ -1,5 +1,6 @@
 /* What options must be together: divisibility, order, company. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agree.h"
 #include "options.h"
@@ -152,8 +153,33 @@ static lull_status_t check_company(const options_t *options) {
     return LULL_OK;
 }
 
+static bool same_file(const char *a, const char *b) {
+    struct stat x, y;
+    return a != NULL && b != NULL && stat(a, &x) == 0 && stat(b, &y) == 0 &&
+           S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* A file that is read must not be written over. */
+static lull_status_t check_outputs(const config_t *config) {
+    const char *const inputs[][2] = {{"data", config->data},
+                                     {"init", config->init}};
+    const char *const outputs[][2] = {{"metrics", config->metrics},
+                                      {"trace", config->trace},
+                                      {"dump-init", config->dump_init},
+                                      {"dump-grads", config->dump_grads},
+                                      {"dump-batches", config->dump_batches}};
+    for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; ++i)
+        for (size_t k = 0; k < sizeof inputs / sizeof inputs[0]; ++k)
+            if (same_file(outputs[i][1], inputs[k][1]))
+                REFUSE("--%s %s: would write over --%s: give another file",
+                       outputs[i][0], outputs[i][1], inputs[k][0]);
+    return LULL_OK;
+}
+
 lull_status_t options_check_company(const options_t *options) {
     lull_status_t status = check_company(options);
+    if (status == LULL_OK)
+        status = check_outputs(&options->config);
     if (status != LULL_OK)
         return status;
     status = lull_policy_check(options->config.comm);

@@ -51,7 +51,8 @@ static lull_status_t check_size(const data_t *data) {
 }
 
 static lull_status_t open_file(data_t *data) {
-    data->fd = open(data->path, O_RDONLY | O_CLOEXEC);
+    /* A pipe must not hold the opener. */
+    data->fd = open(data->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (data->fd < 0)
         return fail_errno(data->path, "cannot be opened");
     struct stat info;

@@ -115,12 +115,27 @@ def directories():
         refused(f"unwritable {what}", 2,
                 {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
                  what: "in-the-way/x"}, 1, "in-the-way/x")
+    os.link(data, "same-text")
+    before = tree(".")
+    for what in ("metrics", "trace", "dump-init", "dump-batches",
+                 "dump-grads"):
+        refused(f"{what} over the text", 2,
+                {**base, "ckpt-every": None, what: "./same-text"}, 2, what,
+                "write over --data")
+    refused("a dump over the weights", 2,
+            {**base, "ckpt-every": None, "init": "weights",
+             "dump-init": "weights"}, 2, "write over --init")
+    check("what is read is unharmed", tree(".") == before)
+    os.unlink("same-text")
     os.mkfifo("pipe")
     for what in ("dump-init", "dump-batches", "dump-grads"):
         refused(f"a pipe as {what}", 2,
                 {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
                  what: "pipe"}, 1, "pipe", "not a plain file")
+    refused("a pipe as text", 1, {**base, "ckpt-every": None, "data": "pipe"},
+            1, "pipe", "not a plain file")
     check("the pipe is there", stat.S_ISFIFO(os.stat("pipe").st_mode))
+    os.unlink("pipe")
     refused("unwritable dump-activations", 1,
             {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
              "dump-activations": "in-the-way/x"}, 1, "in-the-way/x")
