@@ -315,7 +315,9 @@ static lull_status_t check_hash(const char *text, size_t n, const char *file) {
 /* Files of ranks that there are, by rank and part. */
 static void check(parser_t *parser) {
     lull__manifest_t *m = &parser->manifest;
-    if (m->seq == 0 || m->seq >= LULL_LATEST || m->parent >= m->seq ||
+    /* A run may have been resumed from another directory, whose seq is higher
+     * than any here. */
+    if (m->seq == 0 || m->seq >= LULL_LATEST || m->parent >= LULL_LATEST ||
         m->step >= LULL_LATEST || m->world == 0) {
         fail(parser, "a bad seq, parent, step or world");
         return;

@@ -236,6 +236,9 @@ static lull_status_t describe_rows(describing_t *d,
 }
 
 static lull_status_t check_save(const lull_ckpt_save_t *save) {
+    if (save->parent_seq == LULL_LATEST)
+        return lull__fail(LULL_ERR_INVALID,
+                          "lull_ckpt_save: parent_seq is LULL_LATEST");
     if (save->step == LULL_LATEST)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_save: the step is "
                                             "LULL_LATEST");

@@ -76,6 +76,7 @@ static void a_save_is_committed_and_read_back(void **state) {
     save.state_count = 1;
     save.meta = &meta;
     save.meta_count = 1;
+    save.parent_seq = 500; /* of another directory */
     lull_ckpt_request_t *request;
     assert_ok(lull_ckpt_save(ckpt, &save, &request));
     position = 78; /* the file holds what it was at save */
@@ -260,6 +261,9 @@ static void bad_descriptors_are_refused_by_name(void **state) {
     save.step = LULL_LATEST;
     REFUSED("LATEST");
     save.step = 1;
+    save.parent_seq = LULL_LATEST;
+    REFUSED("parent_seq");
+    save.parent_seq = 0;
     bad[0] = good;
     assert_ok(lull_ckpt_save(ckpt, &save, NULL));
     assert_ok(lull_ckpt_close(ckpt));
