@@ -211,6 +211,7 @@ static void close_run(run_t *run) {
     if (run->grouped)
         groups_destroy(&run->groups);
     lull_comm_destroy(run->other);
+    options_release(&run->options);
 }
 
 /* What the library has to say on the way, said once. */

@@ -357,9 +357,16 @@ lull_status_t options_adopt(options_t *options, size_t index,
     const row_t *row = &rows[index];
     if (row->kind != TEXT)
         return set(&options->config, row, text);
-    /* Kept to the end of the process, as argv is. */
     char *copy = strdup(text);
     if (copy == NULL)
         return train_fail(LULL_ERR_NO_MEMORY, "--%s: out of memory", row->name);
+    free(options->adopted[index]);
+    options->adopted[index] = copy;
     return set(&options->config, row, copy);
+}
+
+void options_release(options_t *options) {
+    for (size_t i = 0; i < ROW_COUNT; ++i)
+        free(options->adopted[i]);
+    *options = (options_t){0};
 }

@@ -18,7 +18,8 @@ typedef enum option_bond {
 /* Parsed options: the configuration and which rows were given. */
 typedef struct options {
     config_t config;
-    uint64_t given; /* bit i: row i of the table */
+    uint64_t given;    /* bit i: row i of the table */
+    char *adopted[64]; /* strings that are the options' own, by row */
 } options_t;
 
 enum { OPTION_TEXT_MAX = 256 };
@@ -43,6 +44,9 @@ bool options_row(const options_t *options, size_t index, option_row_t *out);
 /* Sets row `index` from a checkpoint's text, which nothing vouches for.
  * LULL_ERR_INVALID: not a value of this option. */
 lull_status_t options_adopt(options_t *options, size_t index, const char *text);
+
+/* Frees what was adopted; the configuration is not to be used any more. */
+void options_release(options_t *options);
 
 /* Checks what needs no world: options that exclude or need each other, and
  * the policy. To be called before a checkpoint is looked for. */

@@ -363,7 +363,8 @@ static void apply(disk_t *disk, const call_t *call, uint64_t written) {
     case OP_WRITE:
         if (call->offset + written > file->bytes)
             set_size(file, call->offset + written);
-        memcpy(file->data + call->offset, call->data, written);
+        if (written > 0)
+            memcpy(file->data + call->offset, call->data, written);
         break;
     case OP_TRUNCATE:
         set_size(file, call->bytes);

@@ -86,6 +86,7 @@ static void rows_go_there_and_back(void **state) {
     }
     assert_true(first.config.lr == second.config.lr);
     assert_true(first.config.seed == second.config.seed);
+    options_release(&second);
 }
 
 static void passes_are_chosen(void **state) {
