@@ -80,6 +80,11 @@ def other_layouts():
                     check(f"{layout}: step {line['step']}: {key}",
                           close(line[key], want[key]),
                           f"{line[key]} for {want[key]}")
+    # Those in another directory than their parent's are whole, too.
+    verified = subprocess.run([LULL, "verify", "to", "--all"],
+                              capture_output=True)
+    check("into another directory", verified.returncode == 0,
+          verified.stderr)
     # From a sharded optimizer back to a whole one.
     must(2, {"data": data, "resume": "to", "tp": 1, "pp": 1, "zero": 1,
              "ckpt-dir": "to"})
