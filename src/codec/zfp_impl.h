@@ -21,6 +21,13 @@ extern const uint16_t lull__zfp_encode[5][16];
  * length << 4 | next n << 8 | coefficients known << 12. */
 extern const uint16_t lull__zfp_decode[5][256];
 
+/* Several planes at once, by [min(n, 3)][8 bits]. pairs: of two planes, code
+ * length | next n << 8 | code << 16. planes: the whole planes, at most four,
+ * in the next 8 bits, n = 0 in a 1 (for the first plane is not empty) and the
+ * next 8: code length | next n << 8 | planes << 12 | nibbles << 16. None for
+ * n = 3. */
+extern const uint32_t lull__zfp_pairs[4][256], lull__zfp_planes[4][256];
+
 /* Bits of the least magnitude, and how many from there up, that a block's
  * maximum may have to come back: below 2^-98 (f64: 2^-962) libzfp's scale
  * overflows; from 2^126 (2^1022) errors of the transform could reach Inf. */

@@ -1,7 +1,7 @@
 /* ZFP kernels of floats in portable C, the reference of the other variants.
  * Four blocks at a time go through the transforms in vectors of the
- * compiler's; planes are coded block by block, by a table look-up each until
- * three coefficients are significant; the rest needs no coding. */
+ * compiler's; planes are coded block by block, by table look-ups of several
+ * each until three coefficients are significant; the rest needs no coding. */
 #include <string.h>
 
 #include "zfp_portable.h"
@@ -13,13 +13,13 @@ typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 typedef uint32_t v4u __attribute__((vector_size(16)));
 
-/* A group: coefficient i of block b is u[i][b]. */
+typedef uint64_t v2u64 __attribute__((vector_size(16)));
+typedef uint16_t v8u16 __attribute__((vector_size(16)));
+
+/* A group to be encoded: coefficient i of block b is u[i][b]. */
 typedef struct group {
     v4u u[4][BLOCKS / 4];
-    v4u top[BLOCKS / 4]; /* encode: bits of the largest magnitude */
-    v4u fine[BLOCKS / 4], coarse[BLOCKS / 4]; /* decode: for rounding */
-    v4i known[BLOCKS / 4];
-    v4f scale[BLOCKS / 4];
+    v4u top[BLOCKS / 4]; /* bits of the largest magnitude */
 } group_t;
 
 static inline void transpose(v4u x[4]) {
@@ -123,7 +123,7 @@ static inline unsigned encode_run(code_t *c, uint64_t planes, unsigned n,
 /* The code of a block that is not all zero; bits past maxbits may be set. */
 static inline code_t encode_block(const uint32_t coefficients[4], uint32_t top,
                                   unsigned maxbits) {
-    bool narrow = maxbits <= 56;
+    bool narrow = maxbits <= 64;
     code_t c = {.lo = 2 * (top >> 23) + 3};
     uint32_t u[4], any = 1; /* at least one plane is not empty */
     for (int i = 0; i < 4; i++)
@@ -134,14 +134,16 @@ static inline code_t encode_block(const uint32_t coefficients[4], uint32_t top,
     for (unsigned shift = 16; at < maxbits; shift -= 16) {
         uint64_t planes = to_planes(halves(u, shift));
         unsigned left = 16;
-        if (narrow && shift == 16) { /* always, so without looking each time */
-            for (; left > 13; left--) {
-                unsigned entry = lull__zfp_encode[n][planes & 15];
-                c.lo |= (uint64_t)(entry & 0xff) << at;
-                at += entry >> 8 & 15;
-                n = entry >> 12;
-                planes >>= 4;
-            }
+        if (shift == 16) { /* four planes, without looking each time */
+            uint32_t one = lull__zfp_pairs[0][planes & 255];
+            put(&c, one >> 16, at, narrow);
+            at += one & 63;
+            uint32_t two = lull__zfp_pairs[one >> 8 & 3][planes >> 8 & 255];
+            put(&c, two >> 16, at, narrow);
+            at += two & 63;
+            n = two >> 8 & 3;
+            planes >>= 16;
+            left = 12;
             if (at >= maxbits)
                 break;
         }
@@ -196,6 +198,8 @@ bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
         const uint8_t *from = src + 4 * LULL__ZFP_GROUP * g;
         if (maxbits == 32) /* a copy of its own, with the rate a constant */
             encode_group(from, dst + 64 * g, 32, &fit);
+        else if (maxbits == 64)
+            encode_group(from, dst + 128 * g, 64, &fit);
         else
             encode_group(from, dst + 2 * maxbits * g, maxbits, &fit);
     }
@@ -204,37 +208,55 @@ bool lull__zfp_encode_f32_portable(const uint8_t *src, uint8_t *dst,
 
 /* ---- Decoding ---------------------------------------------------------- */
 
-static inline void unpack_block(const block_t *b, uint32_t u[4][BLOCKS],
-                                unsigned at) {
-    uint64_t high = from_planes(b->planes[0]);
-    if (b->planes[1] == 0) {
-        for (unsigned i = 0; i < 4; i++) { /* empty may be 32 */
-            uint64_t v = (uint32_t)(high >> 16 * i) << 16;
-            u[i][at] = (uint32_t)(v >> b->empty);
-        }
-        return;
-    }
-    uint64_t low = from_planes(b->planes[1]);
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t v = (high >> 16 * i & 0xffff) << 16 | (low >> 16 * i & 0xffff);
-        u[i][at] = (uint32_t)(v >> b->empty);
-    }
+/* A group as decoded, by block. */
+typedef struct planes {
+    v2u64 high[BLOCKS / 2], low[BLOCKS / 2]; /* bytes in reverse */
+    v4u rounding[BLOCKS];                    /* by coefficient */
+    v4f scale[BLOCKS / 4];
+    bool any_low;
+} planes_t;
+
+static inline v2u64 swap_bits(v2u64 v, uint64_t mask, int shift) {
+    v2u64 t = (v ^ v >> shift) & mask;
+    return v ^ t ^ t << shift;
 }
 
-/* Coefficients of four blocks to floats. */
-static inline void inverse_transform(const group_t *g, uint8_t *dst,
-                                     unsigned at, unsigned mode) {
-    v4i q[4];
-    for (int i = 0; i < 4; i++) {
-        v4u u = g->u[i][at];
-        if (!(mode & LULL__ZFP_TRUNCATE))
-            u += choose(g->known[at] > i, g->fine[at], g->coarse[at]);
-        q[i] = (v4i)((u ^ MASK) - MASK);
+/* from_planes() of two blocks, their bytes in reverse already. */
+static inline v8u16 unpack(v2u64 v) {
+    v = (v >> 4 & 0x0f0f0f0f0f0f0f0fu) | (v & 0x0f0f0f0f0f0f0f0fu) << 4;
+    v = swap_bits(v, 0x0a0a0a0a0a0a0a0au, 3);
+    v = swap_bits(v, 0x00cc00cc00cc00ccu, 6);
+    v = swap_bits(v, 0x0000f0f00000f0f0u, 12);
+    return (v8u16)swap_bits(v, 0x00000000ff00ff00u, 24);
+}
+
+/* Coefficients of four blocks: coefficient i of all in x[i]. */
+static inline void unpack_blocks(const planes_t *p, v4u x[4], unsigned at) {
+    for (unsigned half = 0; half < 2; half++) {
+        v8u16 low = {0}, high = unpack(p->high[2 * at + half]);
+        if (p->any_low)
+            low = unpack(p->low[2 * at + half]);
+        x[2 * half] =
+            (v4u)__builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11);
+        x[2 * half + 1] =
+            (v4u)__builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15);
     }
-    INVERSE_LIFT(v4i, v4u, q[0], q[1], q[2], q[3]);
+    for (unsigned i = 0; i < 4; i++)
+        x[i] += p->rounding[4 * at + i];
+    transpose(x);
+}
+
+/* Four blocks to floats. */
+static inline void inverse_transform(const planes_t *p, uint8_t *dst,
+                                     unsigned at, unsigned mode) {
     v4u x[4];
+    v4i q[4];
+    unpack_blocks(p, x, at);
     for (int i = 0; i < 4; i++)
-        x[i] = (v4u)(g->scale[at] * __builtin_convertvector(q[i], v4f));
+        q[i] = (v4i)((x[i] ^ MASK) - MASK);
+    INVERSE_LIFT(v4i, v4u, q[0], q[1], q[2], q[3]);
+    for (int i = 0; i < 4; i++)
+        x[i] = (v4u)(p->scale[at] * __builtin_convertvector(q[i], v4f));
     transpose(x);
     for (int i = 0; i < 4; i++) {
         v4f sum, value = (v4f)x[i];
@@ -246,34 +268,55 @@ static inline void inverse_transform(const group_t *g, uint8_t *dst,
     }
 }
 
+/* What rounding adds, before it is shifted by the planes begun: less where a
+ * bit of the last is known. By how many are. */
+#define FINE (MASK >> 2)
+#define COARSE (MASK >> 1)
+static const v4u roundings[5] = {
+    {COARSE, COARSE, COARSE, COARSE}, {FINE, COARSE, COARSE, COARSE},
+    {FINE, FINE, COARSE, COARSE},     {FINE, FINE, FINE, COARSE},
+    {FINE, FINE, FINE, FINE},
+};
+
+/* Planes of a block to where they belong: behind the empty ones. */
+static inline void settle(const block_t *b, uint64_t *high, uint64_t *low) {
+    uint64_t first = b->planes[0], second = b->planes[1];
+    unsigned shift = 4 * b->empty;
+    if (b->empty >= 16) { /* 32: there are no others */
+        second = b->empty < 32 ? first : 0;
+        first = 0;
+    }
+    shift &= 63;
+    *high = __builtin_bswap64(first << shift);
+    *low = __builtin_bswap64(second << shift | first >> 1 >> (63 - shift));
+}
+
 static inline void decode_group(const uint8_t *src, uint8_t *dst,
                                 unsigned maxbits, unsigned mode) {
-    group_t g;
-    uint32_t(*u)[BLOCKS] = (void *)g.u;
-    uint32_t *fine = (void *)g.fine, *coarse = (void *)g.coarse;
-    int32_t *known = (void *)g.known;
-    float *scale = (void *)g.scale;
+    planes_t p;
+    uint64_t *high = (void *)p.high, *low = (void *)p.low, any_low = 0;
+    float *scale = (void *)p.scale;
     for (unsigned b = 0; b < BLOCKS; b++) {
         size_t bit = b * maxbits;
         uint64_t window = peek(src, bit);
         unsigned head = (unsigned)window & 0x1ff;
         if ((head & 1) == 0) { /* zeros; u 0 without rounding decodes to 0 */
-            u[0][b] = u[1][b] = u[2][b] = u[3][b] = 0;
-            fine[b] = coarse[b] = 0;
-            known[b] = 0;
+            high[b] = low[b] = 0;
+            p.rounding[b] = (v4u){0};
             scale[b] = 0;
             continue;
         }
         block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9);
-        unpack_block(&block, u, b);
-        unsigned begun = least(block.begun, 31);
-        fine[b] = (MASK >> 2) >> begun;
-        coarse[b] = (MASK >> 1) >> begun;
-        known[b] = (int32_t)block.known;
+        settle(&block, &high[b], &low[b]);
+        any_low |= low[b];
+        p.rounding[b] = mode & LULL__ZFP_TRUNCATE
+                            ? (v4u){0}
+                            : roundings[block.known] >> least(block.begun, 31);
         scale[b] = scale_of(head >> 1);
     }
+    p.any_low = any_low != 0;
     for (unsigned at = 0; at < BLOCKS / 4; at++)
-        inverse_transform(&g, dst, at, mode);
+        inverse_transform(&p, dst, at, mode);
 }
 
 void lull__zfp_decode_f32_portable(const uint8_t *src, uint8_t *dst,

@@ -172,6 +172,7 @@ static inline unsigned decode_run(uint64_t *word, uint64_t window, unsigned n,
 static inline block_t decode_block(const uint8_t *src, size_t bit,
                                    unsigned left, uint64_t window) {
     block_t b = {.known = 4};
+    bool brief = left < 30; /* fewer than 16 planes, none empty */
     unsigned have = least(left, 55), n = 0, k = 0;
     window = low_bits(window, have);
     unsigned most = least(have, 32);
@@ -180,17 +181,19 @@ static inline block_t decode_block(const uint8_t *src, size_t bit,
     have -= b.empty;
     left -= b.empty;
     bit += b.empty;
-    if (have >= 20) { /* three planes are there: no need to look each time */
-        unsigned before = have;
-        for (; k < 3; k++) {
-            unsigned entry = lull__zfp_decode[n][128 | (window & 127)];
-            b.planes[0] |= (uint64_t)(entry & 15) << 4 * k;
-            n = entry >> 8 & 7;
-            window >>= entry >> 4 & 7;
-            have -= entry >> 4 & 7;
-        }
-        left -= before - have;
-        bit += before - have;
+    if (have >= 17) { /* enough for two look-ups, whatever they find */
+        uint32_t one = lull__zfp_planes[0][window >> 1 & 255];
+        window >>= one & 63;
+        const uint32_t *row = lull__zfp_planes[one >> 8 & 3];
+        uint32_t two = row[window & 255];
+        window >>= two & 63;
+        b.planes[0] = (one >> 16) | (uint64_t)(two >> 16) << (one >> 10 & 60);
+        k = (one >> 12 & 15) + (two >> 12 & 15);
+        n = two >> 8 & 3;
+        unsigned used = (one & 15) + (two & 15);
+        have -= used;
+        left -= used;
+        bit += used;
     }
     while (n < 3 && left > 0 && k < 32) {
         if (have < 7 && have < left) {
@@ -222,6 +225,12 @@ static inline block_t decode_block(const uint8_t *src, size_t bit,
         k++;
     }
     b.begun = b.empty + k;
+    if (brief) { /* what is left, perhaps nothing */
+        b.planes[0] |= window << 4 * k;
+        b.begun += (left + 3) / 4;
+        b.known = left ? (left - 1) % 4 + 1 : b.known;
+        return b;
+    }
     if (left == 0 || k >= 32)
         return b;
     uint64_t lo = have == left ? window : low_bits(peek(src, bit), left);

@@ -343,6 +343,40 @@ static void tables_as_defined(void **state) {
         }
 }
 
+/* Those of several planes, from those of one. */
+static void wide_tables_as_defined(void **state) {
+    (void)state;
+    for (unsigned n = 0; n < 4; n++)
+        for (unsigned i = 0; i < 256; i++) {
+            unsigned one = lull__zfp_encode[n][i & 15];
+            unsigned two = lull__zfp_encode[one >> 12][i >> 4];
+            unsigned length = one >> 8 & 15, after = two >> 12;
+            uint32_t code = (one & 255) | (two & 255) << length;
+            length += two >> 8 & 15;
+            after = after < 3 ? after : 3;
+            assert_int_equal(lull__zfp_pairs[n][i],
+                             length | after << 8 | code << 16);
+            unsigned bits = n ? i : 2 * i + 1, left = n ? 8 : 9, planes = 0;
+            uint32_t nibbles = 0;
+            for (after = n, length = 0; after < 3 && planes < 4; planes++) {
+                unsigned have = left - length < 7 ? left - length : 7;
+                uint32_t entry =
+                    lull__zfp_decode[after][1u << have | (bits >> length &
+                                                          ((1u << have) - 1))];
+                one = lull__zfp_encode[after][entry & 15];
+                if ((one >> 8 & 15) > have) /* it goes on */
+                    break;
+                nibbles |= (entry & 15) << 4 * planes;
+                length += entry >> 4 & 7;
+                after = one >> 12;
+            }
+            after = after < 3 ? after : 3;
+            assert_int_equal(lull__zfp_planes[n][i], length | after << 8 |
+                                                         planes << 12 |
+                                                         nibbles << 16);
+        }
+}
+
 /* ---- The zfp program --------------------------------------------------- */
 
 static void write_file(const char *path, const void *data, size_t n) {
@@ -523,6 +557,7 @@ int main(void) {
         cmocka_unit_test(lengths_as_libzfp),
         cmocka_unit_test(streams_as_defined),
         cmocka_unit_test(tables_as_defined),
+        cmocka_unit_test(wide_tables_as_defined),
         cmocka_unit_test(program_files),
         cmocka_unit_test(specs),
         cmocka_unit_test(exact_buffers_suffice),
