@@ -239,12 +239,41 @@ static void isa_follows_setting(void **state) {
     assert_ok(lull_setting_set("isa", "auto"));
 }
 
+/* ---- Allocation -------------------------------------------------------- */
+
+static bool no_memory;
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    return no_memory ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+/* No memory is an error, and the handle is as it was. */
+static void scratch_without_memory(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch = NULL;
+    no_memory = true;
+    lull_status_t status = lull_codec_scratch_create(&scratch);
+    no_memory = false;
+    assert_fails(status, LULL_ERR_NO_MEMORY, "codec scratch");
+    assert_null(scratch);
+    assert_ok(lull_codec_scratch_create(&scratch));
+    assert_non_null(scratch);
+    lull_codec_scratch_destroy(scratch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(specs),          cmocka_unit_test(table),
-        cmocka_unit_test(halves_exact),   cmocka_unit_test(rounds_to_even),
-        cmocka_unit_test(variants_agree), cmocka_unit_test(casts),
-        cmocka_unit_test(one_rounding),   cmocka_unit_test(isa_follows_setting),
+        cmocka_unit_test(specs),
+        cmocka_unit_test(table),
+        cmocka_unit_test(halves_exact),
+        cmocka_unit_test(rounds_to_even),
+        cmocka_unit_test(variants_agree),
+        cmocka_unit_test(casts),
+        cmocka_unit_test(one_rounding),
+        cmocka_unit_test(isa_follows_setting),
+        cmocka_unit_test(scratch_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
