@@ -224,7 +224,52 @@ static INLINE void store_128(uint8_t *dst, const streams_t *s) {
     }
 }
 
-/* Any rate: one block after the other. Each store may write 15 bytes past
+/* Eight codes of `bits` (up to 64) bits, from number `first` on; `before`: of
+ * each the one before it, whose last bits are in the byte where it begins.
+ * What is shifted out of a word the next store begins with. */
+static INLINE void store_codes(uint8_t *dst, v codes, v before, unsigned bits,
+                               unsigned first) {
+    uint64_t words[8];
+    v number = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    v begin =
+        _mm512_mullo_epi32(_mm512_add_epi64(number, SET64(first)), SET64(bits));
+    v shift = _mm512_and_si512(begin, SET64(7));
+    v carry = _mm512_srlv_epi64(before, _mm512_sub_epi64(SET64(bits), shift));
+    codes = _mm512_or_si512(_mm512_sllv_epi64(codes, shift), carry);
+    _mm512_storeu_si512(words, codes);
+    for (unsigned i = 0; i < 8; i++)
+        lull__store64(dst + (first + i) * bits / 8, words[i]);
+}
+
+/* Rates up to 8: blocks in pairs. */
+static INLINE void store_pairs(uint8_t *dst, const streams_t *s,
+                               unsigned maxbits) {
+    v even = _mm512_setr_epi64(0, 4, 1, 5, 8, 12, 9, 13);
+    v odd = _mm512_setr_epi64(2, 6, 3, 7, 10, 14, 11, 15);
+    v keep = SET64(((uint64_t)1 << maxbits) - 1);
+    v a = _mm512_permutex2var_epi64(s->lo[0], even, s->lo[1]);
+    v b = _mm512_permutex2var_epi64(s->lo[0], odd, s->lo[1]);
+    b = _mm512_sllv_epi64(_mm512_and_si512(b, keep), SET64(maxbits));
+    v pairs = _mm512_or_si512(_mm512_and_si512(a, keep), b);
+    v before = _mm512_alignr_epi64(pairs, _mm512_setzero_si512(), 7);
+    store_codes(dst, pairs, before, 2 * maxbits, 0);
+}
+
+/* Rates up to 16. */
+static INLINE void store_singles(uint8_t *dst, const streams_t *s,
+                                 unsigned maxbits) {
+    v order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), codes[2];
+    v keep = SET64(UINT64_MAX >> (64 - maxbits));
+    for (int h = 0; h < 2; h++)
+        codes[h] =
+            _mm512_and_si512(keep, _mm512_permutexvar_epi64(order, s->lo[h]));
+    v before = _mm512_alignr_epi64(codes[0], _mm512_setzero_si512(), 7);
+    store_codes(dst, codes[0], before, maxbits, 0);
+    before = _mm512_alignr_epi64(codes[1], codes[0], 7);
+    store_codes(dst, codes[1], before, maxbits, 8);
+}
+
+/* Rates above 16: one block after the other. Each store may write 15 bytes past
  * its block, which the next overwrites. */
 static INLINE void store_any(uint8_t *dst, const streams_t *s,
                              unsigned maxbits) {
@@ -254,6 +299,7 @@ static INLINE void store_any(uint8_t *dst, const streams_t *s,
         carry = dst[bit / 8];
     }
 }
+
 static INLINE bool encode_all(const uint8_t *src, uint8_t *dst, size_t groups,
                               unsigned maxbits, bool wide) {
     __mmask16 bad = 0;
@@ -268,8 +314,12 @@ static INLINE bool encode_all(const uint8_t *src, uint8_t *dst, size_t groups,
             store_96(to, &s);
         else if (maxbits == 128)
             store_128(to, &s);
-        else
+        else if (wide)
             store_any(to, &s, maxbits);
+        else if (maxbits < 32)
+            store_pairs(to, &s, maxbits);
+        else
+            store_singles(to, &s, maxbits);
     }
     return bad == 0;
 }
@@ -284,6 +334,8 @@ bool lull__zfp_encode_f32_avx512(const uint8_t *src, uint8_t *dst,
     case 96:
         return encode_all(src, dst, groups, 96, true);
     default:
+        if (maxbits < 64)
+            return encode_all(src, dst, groups, maxbits, false);
         return encode_all(src, dst, groups, maxbits, true);
     }
 }
