@@ -93,6 +93,15 @@ static void set_up(work_t *w, lull_dtype_t dtype,
         w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
 }
 
+/* So that all has been asked for when the n symbols of a block have passed
+ * through two nodes and a half each. */
+static void set_ahead(lull__expo_ahead_t *ahead, const uint8_t *at,
+                      size_t bytes, size_t n) {
+    ahead->at = at;
+    ahead->end = at + bytes;
+    ahead->step = (bytes * LULL__EXPO_PIECE * 2 / (5 * n) + 63) / 64 * 64;
+}
+
 static size_t blocks_of(const layout_t *layout, size_t count) {
     return count / layout->block + (count % layout->block != 0);
 }
@@ -229,18 +238,18 @@ typedef struct glance {
 } glance_t;
 
 static glance_t glance_at(const uint8_t *plane, size_t n) {
-    uint64_t seen[4] = {0};
+    uint8_t seen[256] = {0};
     glance_t glance = {0, 0};
     for (size_t i = 0; i < n; i += n / 64 + 1) {
         glance.zeros += plane[i] == 0;
-        glance.values += (seen[plane[i] / 64] >> (plane[i] % 64) & 1) == 0;
-        seen[plane[i] / 64] |= 1ull << (plane[i] % 64);
+        glance.values += seen[plane[i]] == 0;
+        seen[plane[i]] = 1;
     }
     return glance;
 }
 
 /* Writes a byte plane in its shortest mode, which it returns. */
-static unsigned put_plane(const work_t *w, const uint8_t *plane, size_t n,
+static unsigned put_plane(work_t *w, const uint8_t *plane, size_t n,
                           writer_t *to) {
     lull__expo_coded_t tree;
     unsigned mode = PLANE_RAW;
@@ -355,11 +364,10 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
         /* The next block's values, and where this one will be written. */
         size_t next = count - done - n, room = out->capacity - out->bytes;
         next = next < w.layout->block ? next : w.layout->block;
-        w.room.read_ahead = values + n * w.layout->size;
-        w.room.read_bytes = next * w.layout->size;
-        w.room.write_ahead = out->data + out->bytes;
-        w.room.write_bytes =
-            room < n * w.layout->size ? room : n * w.layout->size;
+        set_ahead(&w.room.read, values + n * w.layout->size,
+                  next * w.layout->size, n);
+        set_ahead(&w.room.write, out->data + out->bytes,
+                  room < n * w.layout->size ? room : n * w.layout->size, n);
         lull_status_t status = encode_block(&w, values, n, out);
         if (status != LULL_OK)
             return status;
@@ -525,12 +533,18 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
     lull_status_t status = check_header(w.layout, src, bytes, count);
     if (status != LULL_OK)
         return status;
-    const uint8_t *at = src + HEADER, *end = src + bytes;
+    const uint8_t *at = src + HEADER, *end = src + bytes, *last = at;
     for (size_t done = 0; done < count;) {
-        size_t n = count - done;
+        size_t n = count - done, left = (size_t)(end - at);
         n = n < w.layout->block ? n : w.layout->block;
-        w.room.write_ahead = sink.values ? sink.values : sink.sum;
-        w.room.write_bytes = n * w.layout->size;
+        /* The next block, if this one is as long as the last was. */
+        size_t size = (size_t)(at - last);
+        last = at;
+        size = size < left ? size : left;
+        set_ahead(&w.room.read, at + size,
+                  size < left - size ? size : left - size, n);
+        set_ahead(&w.room.write, sink.values ? sink.values : sink.sum,
+                  n * w.layout->size, n);
         const char *wrong = decode_block(&w, n, &at, end, &sink);
         if (wrong != NULL)
             return lull__fail(LULL_ERR_CORRUPT,

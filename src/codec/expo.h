@@ -51,9 +51,10 @@ typedef struct lull__expo_kernel {
     /* The bytes whose bit is 1. */
     void (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
                  uint8_t *out);
-    /* out[i] is the next byte of zero or of one, as bit i says. */
-    void (*merge)(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                  lull__expo_side_t one, uint8_t *out);
+    /* out[i] is the next byte of zero or of one, as bit i says. Returns how
+     * many bits are 1, or if both are constants, anything. */
+    size_t (*merge)(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                    lull__expo_side_t one, uint8_t *out);
     /* out[i] = table[in[i]]; returns the largest. */
     unsigned (*map)(const uint8_t *in, size_t n, const uint8_t *table,
                     uint8_t *out);
@@ -94,13 +95,18 @@ typedef struct lull__expo_tree {
     uint8_t symbol[LULL__EXPO_LEAVES]; /* of leaves but the escape */
 } lull__expo_tree_t;
 
+/* Memory that will soon be read or written. It is asked for a little at a time
+ * while a tree keeps the core busy: a core waits for few lines at once. */
+#define LULL__EXPO_PIECE 2048 /* symbols between two looks ahead */
+typedef struct lull__expo_ahead {
+    const uint8_t *at, *end;
+    size_t step; /* bytes of each look */
+} lull__expo_ahead_t;
+
 /* Working memory for a block of up to n values: n + SLACK bytes each. */
 typedef struct lull__expo_room {
     uint8_t *a, *b, *masks, *escapes;
-    /* Memory that will soon be read and written: it is brought near while the
-     * tree keeps the core busy. */
-    const uint8_t *read_ahead, *write_ahead;
-    size_t read_bytes, write_bytes;
+    lull__expo_ahead_t read, write;
 } lull__expo_room_t;
 
 /* What a tree's encoder gives: three parts in this order. masks and escapes
@@ -116,9 +122,8 @@ typedef struct lull__expo_coded {
  * overwritten. Returns false where coding failed to gain and the symbols are
  * spoilt: put them there again and use lull__expo_tree_raw(). */
 bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
-                            const lull__expo_room_t *room,
-                            lull__expo_coded_t *out);
-void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
+                            lull__expo_room_t *room, lull__expo_coded_t *out);
+void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
                          lull__expo_coded_t *out);
 
 /* Decodes n symbols from what is at *at and moves it on, never past end. The
@@ -126,8 +131,7 @@ void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
  * is wrong. */
 const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
                                    const uint8_t **at, const uint8_t *end,
-                                   const lull__expo_room_t *room,
-                                   uint8_t *symbols);
+                                   lull__expo_room_t *room, uint8_t *symbols);
 
 /* Where an inner node's child `right` (0 or 1) stands: *leaf or *node is set
  * to its number over all depths, the other to -1. */

@@ -25,17 +25,18 @@
     (PICK1(m, 0) | PICK1(m, 1) | PICK1(m, 2) | PICK1(m, 3) | PICK1(m, 4) | \
      PICK1(m, 5) | PICK1(m, 6) | PICK1(m, 7))
 
-/* Byte k: which of the ones it is, or 8 and which of the zeros. */
-#define MERGE1(m, k) ((BIT(m, k) ? ONES##k(m) : 8 + (k)-ONES##k(m)) << 8 * (k))
-#define MERGE(m)                                                 \
-    (MERGE1(m, 0) | MERGE1(m, 1) | MERGE1(m, 2) | MERGE1(m, 3) | \
-     MERGE1(m, 4) | MERGE1(m, 5) | MERGE1(m, 6) | MERGE1(m, 7))
-
-/* Byte k: which of the ones it is, or 128. */
-#define EXPAND1(m, k) ((BIT(m, k) ? ONES##k(m) : UINT64_C(128)) << 8 * (k))
-#define EXPAND(m)                                                    \
-    (EXPAND1(m, 0) | EXPAND1(m, 1) | EXPAND1(m, 2) | EXPAND1(m, 3) | \
-     EXPAND1(m, 4) | EXPAND1(m, 5) | EXPAND1(m, 6) | EXPAND1(m, 7))
+/* Byte k: how many ones stand before it, and 128 where it is a zero. */
+#define BEFORE1(m, k) ((ONES##k(m) | (BIT(m, k) ? 0 : 128)) << 8 * (k))
+#define BEFORE(m)                                                    \
+    (BEFORE1(m, 0) | BEFORE1(m, 1) | BEFORE1(m, 2) | BEFORE1(m, 3) | \
+     BEFORE1(m, 4) | BEFORE1(m, 5) | BEFORE1(m, 6) | BEFORE1(m, 7))
+#define ONES8(m) (ONES7(m) + BIT(m, 7))
+#define EVERY8 UINT64_C(0x0101010101010101)
+/* That, and what it adds to the numbers of the eight after it. */
+#define BEFORE_TWO(m)                    \
+    {                                    \
+        { BEFORE(m), ONES8(m) * EVERY8 } \
+    }
 
 #define EACH4(f, m) f(m), f((m) + 1), f((m) + 2), f((m) + 3)
 #define EACH16(f, m) \
@@ -45,20 +46,19 @@
 #define EACH256(f) EACH64(f, 0), EACH64(f, 64), EACH64(f, 128), EACH64(f, 192)
 
 static const uint64_t pick_order[256] = {EACH256(PICK)};
-static const uint64_t merge_order[256] = {EACH256(MERGE)};
-static const uint64_t expand_order[256] = {EACH256(EXPAND)};
 
-/* What eight ones before add to the numbers of the eight after. */
-typedef struct offset {
-    uint64_t bytes[2];
-} offset_t;
-#define OFFSET(k)                               \
-    {                                           \
-        { 0, (k)*UINT64_C(0x0101010101010101) } \
-    }
-static const offset_t offsets[9] = {OFFSET(0), OFFSET(1), OFFSET(2),
-                                    OFFSET(3), OFFSET(4), OFFSET(5),
-                                    OFFSET(6), OFFSET(7), OFFSET(8)};
+typedef struct two {
+    uint64_t half[2];
+} two_t;
+static const two_t before_two[256] = {EACH256(BEFORE_TWO)};
+
+/* For each of 16 bits how many ones stand before it, and 128 if it is 0. */
+static inline __m128i before16(const uint8_t *mask) {
+    __m128i second = _mm_castps_si128(
+        _mm_loadh_pi(_mm_setzero_ps(), (const void *)before_two[mask[1]].half));
+    return _mm_add_epi8(
+        second, _mm_loadu_si128((const void *)before_two[mask[0]].half));
+}
 
 /* ---- Masks ------------------------------------------------------------- */
 
@@ -89,12 +89,22 @@ static inline uint32_t valid_bits(size_t left) {
     return left >= 32 ? UINT32_MAX : (1u << left) - 1;
 }
 
+static inline uint32_t whole_mask(const uint8_t *mask) {
+    uint32_t bits;
+    memcpy(&bits, mask, 4);
+    return bits;
+}
+
+/* 1 to 32 bits; touches no byte past them. Not by memcpy(): a call for a few
+ * bytes costs more than all else at a small node. */
 static inline uint32_t load_mask(const uint8_t *mask, size_t left) {
-    uint32_t bits = 0;
-    if (left >= 32)
-        memcpy(&bits, mask, 4);
-    else
-        memcpy(&bits, mask, (left + 7) / 8);
+    if (left > 24)
+        return whole_mask(mask) & valid_bits(left);
+    uint32_t bits = mask[0];
+    if (left > 8)
+        bits |= (uint32_t)mask[1] << 8;
+    if (left > 16)
+        bits |= (uint32_t)mask[2] << 16;
     return bits & valid_bits(left);
 }
 
@@ -185,12 +195,6 @@ static size_t ones(const uint8_t *mask, size_t n) {
     return sum;
 }
 
-static inline uint32_t whole_mask(const uint8_t *mask) {
-    uint32_t bits;
-    memcpy(&bits, mask, 4);
-    return bits;
-}
-
 static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
                  uint8_t *out) {
     size_t i = 0;
@@ -220,80 +224,105 @@ static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
     }
 }
 
-/* Eight bytes of the ones in the lower half, of the zeros in the upper. */
-static inline void merge8(__m128i both, unsigned m, uint8_t *out) {
-    _mm_storel_epi64((void *)out,
-                     _mm_shuffle_epi8(both, load8(merge_order + m)));
+/* Which of the next bytes 16 take where their bit is 1, from before16(); with
+ * `zeros` where it is 0: what of a byte's number is not ones before it is
+ * zeros. Others have the highest bit, which shuffles to 0. */
+static inline __m128i choice(__m128i before, bool zeros) {
+    const __m128i numbers = _mm_set_epi8(
+        -113, -114, -115, -116, -117, -118, -119, -120, -121, -122, -123, -124,
+        -125, -126, -127, -128); /* 128 + 15, ... 128 */
+    return zeros ? _mm_sub_epi8(numbers, before) : before;
 }
 
-/* Sixteen: bytes of `from` in order where m is 1, else the constant. */
-static inline unsigned expand16(const uint8_t *from, unsigned m,
-                                __m128i constant, uint8_t *out) {
-    unsigned first = (unsigned)_mm_popcnt_u32(m & 0xff);
-    __m128i order = _mm_castps_si128(
-        _mm_loadh_pi(_mm_castsi128_ps(load8(expand_order + (m & 0xff))),
-                     (const void *)(expand_order + (m >> 8))));
-    order = _mm_add_epi8(order,
-                         _mm_loadu_si128((const void *)(offsets[first].bytes)));
-    __m128i x = _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), order);
-    x = _mm_blendv_epi8(x, constant, order);
-    _mm_storeu_si128((void *)out, x);
-    return (unsigned)_mm_popcnt_u32(m);
+/* Sixteen bytes: the next of `zeros` or `ones`. */
+static inline void merge16(const uint8_t *mask, const uint8_t *zeros,
+                           const uint8_t *ones, uint8_t *out) {
+    __m128i before = before16(mask);
+    __m128i x = _mm_shuffle_epi8(_mm_loadu_si128((const void *)ones),
+                                 choice(before, false));
+    __m128i y = _mm_shuffle_epi8(_mm_loadu_si128((const void *)zeros),
+                                 choice(before, true));
+    _mm_storeu_si128((void *)out, _mm_or_si128(x, y));
 }
 
-static inline unsigned expand32(const uint8_t *from, uint32_t bits,
-                                __m128i constant, uint8_t *out) {
-    unsigned first = expand16(from, bits & 0xffff, constant, out);
-    return first + expand16(from + first, bits >> 16, constant, out + 16);
+/* Sixteen bytes: the next of `from` where the bit is 1, else the constant. */
+static inline void expand16(__m128i choice, const uint8_t *from,
+                            __m128i constant, uint8_t *out) {
+    __m128i x = _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), choice);
+    _mm_storeu_si128((void *)out, _mm_blendv_epi8(x, constant, choice));
 }
 
-/* One side is a constant: flip is 0 if it is that of the zeros. */
-static void merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
-                           const uint8_t *from, uint32_t flip, uint8_t *out) {
+static inline size_t ones16(const uint8_t *mask) {
+    uint16_t bits;
+    memcpy(&bits, mask, 2);
+    return (size_t)_mm_popcnt_u32(bits);
+}
+
+/* The last, under 32, bits of a mask, and zeros. */
+static inline void last_mask(const uint8_t *mask, size_t left,
+                             uint8_t last[4]) {
+    uint32_t bits = load_mask(mask, left);
+    memcpy(last, &bits, 4);
+}
+
+/* One side is a constant: into it expands the other, that of the zeros or of
+ * the ones. */
+static inline __attribute__((always_inline)) size_t
+merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
+               const uint8_t *from, bool zeros, uint8_t *out) {
     const __m128i fill = _mm_set1_epi8((char)constant);
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32)
-        from += expand32(from, whole_mask(mask + i / 8) ^ flip, fill, out + i);
-    if (i < n)
-        expand32(from, load_mask(mask + i / 8, n - i) ^ flip, fill, out + i);
-}
-
-/* Two streams that are read on. */
-typedef struct streams {
-    const uint8_t *zeros, *ones;
-} streams_t;
-
-static inline streams_t merge32(streams_t s, uint32_t bits, uint8_t *out) {
-    for (unsigned k = 0; k < 4; k++) {
-        unsigned m = bits >> (8 * k) & 0xff;
-        unsigned count = (unsigned)_mm_popcnt_u32(m);
-        merge8(_mm_unpacklo_epi64(load8(s.ones), load8(s.zeros)), m,
-               out + 8 * k);
-        s.ones += count;
-        s.zeros += 8 - count;
+    size_t sum = 0, i = 0;
+    for (; i + 32 <= n; i += 32, mask += 4) {
+        uint32_t bits = whole_mask(mask);
+        size_t half = sum + (size_t)_mm_popcnt_u32(bits & 0xffff);
+        expand16(choice(before16(mask), zeros), from + (zeros ? i - sum : sum),
+                 fill, out + i);
+        expand16(choice(before16(mask + 2), zeros),
+                 from + (zeros ? i + 16 - half : half), fill, out + i + 16);
+        sum += (size_t)_mm_popcnt_u32(bits);
     }
-    return s;
+    for (; i < n; i += 16, mask += 2) {
+        uint8_t last[4];
+        last_mask(mask, n - i < 16 ? n - i : 16, last);
+        expand16(choice(before16(last), zeros), from + (zeros ? i - sum : sum),
+                 fill, out + i);
+        sum += ones16(last);
+    }
+    return sum;
 }
 
-static void merge_both(const uint8_t *mask, size_t n, streams_t s,
-                       uint8_t *out) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32)
-        s = merge32(s, whole_mask(mask + i / 8), out + i);
-    if (i < n)
-        merge32(s, load_mask(mask + i / 8, n - i), out + i);
+static size_t merge_both(const uint8_t *mask, size_t n, const uint8_t *zeros,
+                         const uint8_t *ones, uint8_t *out) {
+    size_t i = 0, sum = 0;
+    for (; i + 32 <= n; i += 32, mask += 4) {
+        uint32_t bits = whole_mask(mask);
+        size_t half = sum + (size_t)_mm_popcnt_u32(bits & 0xffff);
+        merge16(mask, zeros + (i - sum), ones + sum, out + i);
+        merge16(mask + 2, zeros + (i + 16 - half), ones + half, out + i + 16);
+        sum += (size_t)_mm_popcnt_u32(bits);
+    }
+    for (; i < n; i += 16) {
+        size_t left = n - i < 16 ? n - i : 16;
+        uint8_t last[4];
+        last_mask(mask, left, last);
+        merge16(last, zeros + (i - sum), ones + sum, out + i);
+        sum += ones16(last);
+        mask += 2;
+    }
+    return sum;
 }
 
-static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                  lull__expo_side_t one, uint8_t *out) {
-    if (zero.at == NULL && one.at == NULL)
+static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                    lull__expo_side_t one, uint8_t *out) {
+    if (zero.at == NULL && one.at == NULL) {
         merge_constants(mask, n, zero.byte, one.byte, out);
-    else if (zero.at == NULL)
-        merge_constant(mask, n, zero.byte, one.at, 0, out);
-    else if (one.at == NULL)
-        merge_constant(mask, n, one.byte, zero.at, UINT32_MAX, out);
-    else
-        merge_both(mask, n, (streams_t){zero.at, one.at}, out);
+        return 0;
+    }
+    if (zero.at == NULL)
+        return merge_constant(mask, n, zero.byte, one.at, false, out);
+    if (one.at == NULL)
+        return merge_constant(mask, n, one.byte, zero.at, true, out);
+    return merge_both(mask, n, zero.at, one.at, out);
 }
 
 /* ---- Map --------------------------------------------------------------- */

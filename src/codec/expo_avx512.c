@@ -26,14 +26,21 @@ static inline __m512i compress(__mmask64 mask, __m512i in) {
     return _mm512_mask_compress_epi8(fresh_zero(), mask, in);
 }
 
-static inline uint64_t load_mask(const uint8_t *mask, size_t left) {
-    uint64_t bits = 0;
-    if (left >= 64) {
-        memcpy(&bits, mask, 8);
-        return bits;
-    }
-    memcpy(&bits, mask, (left + 7) / 8);
-    return bits & ((1ull << left) - 1);
+static inline uint64_t whole_mask(const uint8_t *mask) {
+    uint64_t bits;
+    memcpy(&bits, mask, 8);
+    return bits;
+}
+
+static inline uint64_t valid_bits(size_t left) {
+    return left >= 64 ? UINT64_MAX : (1ull << left) - 1;
+}
+
+/* Under 64 bits; touches no byte past them. */
+static inline uint64_t last_mask(const uint8_t *mask, size_t left) {
+    __mmask16 bytes = (__mmask16)((1u << (left + 7) / 8) - 1);
+    __m128i x = _mm_maskz_loadu_epi8(bytes, mask);
+    return (uint64_t)_mm_cvtsi128_si64(x) & valid_bits(left);
 }
 
 static unsigned largest(__m512i x) {
@@ -79,45 +86,71 @@ static void count(const uint8_t *in, size_t n, uint16_t *counts) {
     }
 }
 
+/* 64 bytes of split; returns the mask. */
+static inline uint64_t split64(__m512i x, __m512i least, uint64_t valid,
+                               uint8_t *mask) {
+    uint64_t bits = _mm512_cmpge_epu8_mask(x, least) & valid;
+    memcpy(mask, &bits, 8);
+    return bits;
+}
+
 static size_t split(const uint8_t *in, size_t n, unsigned threshold,
                     uint8_t *mask, uint8_t *out, unsigned keep) {
     const __m512i least = _mm512_set1_epi8((char)threshold);
     const uint64_t flip = keep ? 0 : UINT64_MAX;
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i += 64) {
-        __m512i x = _mm512_loadu_si512(in + i);
-        uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
-        uint64_t bits = _mm512_cmpge_epu8_mask(x, least) & valid;
-        memcpy(mask + i / 8, &bits, 8);
-        sum += (size_t)_mm_popcnt_u64(bits);
-        if (out != NULL) {
-            uint64_t kept = (bits ^ flip) & valid;
-            _mm512_storeu_si512(out, compress(kept, x));
-            out += _mm_popcnt_u64(kept);
-        }
+    const uint8_t *begin = out;
+    size_t sum = 0, i = 0;
+    if (out == NULL) {
+        for (; i < n; i += 64)
+            sum += (size_t)_mm_popcnt_u64(split64(_mm512_loadu_si512(in + i),
+                                                  least, valid_bits(n - i),
+                                                  mask + i / 8));
+        return sum;
     }
-    return sum;
+    for (; i + 64 <= n; i += 64) {
+        __m512i x = _mm512_loadu_si512(in + i);
+        uint64_t kept = split64(x, least, UINT64_MAX, mask + i / 8) ^ flip;
+        _mm512_storeu_si512(out, compress(kept, x));
+        out += _mm_popcnt_u64(kept);
+    }
+    if (i < n) {
+        uint64_t valid = valid_bits(n - i);
+        __m512i x = _mm512_loadu_si512(in + i);
+        uint64_t kept = (split64(x, least, valid, mask + i / 8) ^ flip) & valid;
+        _mm512_storeu_si512(out, compress(kept, x));
+        out += _mm_popcnt_u64(kept);
+    }
+    sum = (size_t)(out - begin);
+    return keep ? sum : n - sum;
 }
 
 static size_t ones(const uint8_t *mask, size_t n) {
-    size_t sum = 0, i = 0;
-    for (; i + 64 <= n; i += 64) {
-        uint64_t bits;
-        memcpy(&bits, mask + i / 8, 8);
-        sum += (size_t)_mm_popcnt_u64(bits);
+    size_t bytes = (n + 7) / 8, i = 0;
+    __m512i sum = _mm512_setzero_si512();
+    for (; i + 64 <= bytes; i += 64)
+        sum = _mm512_add_epi64(
+            sum, _mm512_popcnt_epi64(_mm512_loadu_si512(mask + i)));
+    if (i < bytes) {
+        __m512i x = _mm512_maskz_loadu_epi8(valid_bits(bytes - i), mask + i);
+        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
     }
-    for (; i < n; i += 64)
-        sum += (size_t)_mm_popcnt_u64(load_mask(mask + i / 8, n - i));
-    return sum;
+    size_t all = (size_t)_mm512_reduce_add_epi64(sum);
+    if (n % 8 != 0) /* what the last byte has past n does not count */
+        all -= (size_t)_mm_popcnt_u32((unsigned)mask[n / 8] >> n % 8);
+    return all;
 }
 
 static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
                  uint8_t *out) {
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = load_mask(mask + i / 8, n - i);
-        __m512i x = _mm512_loadu_si512(in + i);
-        _mm512_storeu_si512(out, compress(bits, x));
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bits = whole_mask(mask + i / 8);
+        _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
         out += _mm_popcnt_u64(bits);
+    }
+    if (i < n) {
+        uint64_t bits = last_mask(mask + i / 8, n - i);
+        _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
     }
 }
 
@@ -125,51 +158,72 @@ static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
                             uint8_t one, uint8_t *out) {
     const __m512i x = _mm512_set1_epi8((char)zero);
     const __m512i y = _mm512_set1_epi8((char)one);
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = load_mask(mask + i / 8, n - i);
-        _mm512_storeu_si512(out + i, _mm512_mask_blend_epi8(bits, x, y));
-    }
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64)
+        _mm512_storeu_si512(
+            out + i, _mm512_mask_blend_epi8(whole_mask(mask + i / 8), x, y));
+    if (i < n)
+        _mm512_storeu_si512(out + i, _mm512_mask_blend_epi8(
+                                         last_mask(mask + i / 8, n - i), x, y));
 }
 
-/* One side is a constant: the other expands into it. */
-static void merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
-                           const uint8_t *from, uint64_t flip, uint8_t *out) {
+/* One side is a constant: the other expands into it. flip is 0 if it is that
+ * of the zeros. */
+static size_t merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
+                             const uint8_t *from, uint64_t flip, uint8_t *out) {
     const __m512i fill = _mm512_set1_epi8((char)constant);
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = load_mask(mask + i / 8, n - i) ^ flip;
-        if (n - i < 64)
-            bits &= (1ull << (n - i)) - 1;
-        __m512i x = load_whole(from);
-        from += _mm_popcnt_u64(bits);
+    size_t sum = 0, i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bits = whole_mask(mask + i / 8) ^ flip;
+        __m512i x = load_whole(from + sum);
+        sum += (size_t)_mm_popcnt_u64(bits);
         _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
     }
+    if (i < n) {
+        uint64_t bits = last_mask(mask + i / 8, n - i) ^ flip;
+        bits &= valid_bits(n - i);
+        __m512i x = load_whole(from + sum);
+        sum += (size_t)_mm_popcnt_u64(bits);
+        _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
+    }
+    return flip ? n - sum : sum;
 }
 
-static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                  lull__expo_side_t one, uint8_t *out) {
+/* Bytes of x where a bit is 0 and of y where it is 1, each in order. */
+static inline __m512i merged(__m512i x, __m512i y, uint64_t bits) {
+    __m512i both = _mm512_mask_expand_epi8(fresh_zero(), ~bits, x);
+    return _mm512_mask_expand_epi8(both, bits, y);
+}
+
+static size_t merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
+                         const uint8_t *right, uint8_t *out) {
+    size_t sum = 0, i = 0;
+    for (; i + 64 <= n; i += 64) {
+        uint64_t bits = whole_mask(mask + i / 8);
+        __m512i x = load_whole(left + (i - sum)), y = load_whole(right + sum);
+        sum += (size_t)_mm_popcnt_u64(bits);
+        _mm512_storeu_si512(out + i, merged(x, y, bits));
+    }
+    if (i < n) {
+        uint64_t bits = last_mask(mask + i / 8, n - i);
+        __m512i x = load_whole(left + (i - sum)), y = load_whole(right + sum);
+        sum += (size_t)_mm_popcnt_u64(bits);
+        _mm512_storeu_si512(out + i, merged(x, y, bits));
+    }
+    return sum;
+}
+
+static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                    lull__expo_side_t one, uint8_t *out) {
     if (zero.at == NULL && one.at == NULL) {
         merge_constants(mask, n, zero.byte, one.byte, out);
-        return;
+        return 0;
     }
-    if (zero.at == NULL) {
-        merge_constant(mask, n, zero.byte, one.at, 0, out);
-        return;
-    }
-    if (one.at == NULL) {
-        merge_constant(mask, n, one.byte, zero.at, UINT64_MAX, out);
-        return;
-    }
-    const uint8_t *left = zero.at, *right = one.at;
-    for (size_t i = 0; i < n; i += 64) {
-        uint64_t bits = load_mask(mask + i / 8, n - i);
-        uint64_t valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
-        __m512i x = load_whole(left), y = load_whole(right);
-        right += _mm_popcnt_u64(bits);
-        left += _mm_popcnt_u64(~bits & valid);
-        __m512i both = _mm512_mask_expand_epi8(fresh_zero(), ~bits & valid, x);
-        both = _mm512_mask_expand_epi8(both, bits, y);
-        _mm512_storeu_si512(out + i, both);
-    }
+    if (zero.at == NULL)
+        return merge_constant(mask, n, zero.byte, one.at, 0, out);
+    if (one.at == NULL)
+        return merge_constant(mask, n, one.byte, zero.at, UINT64_MAX, out);
+    return merge_both(mask, n, zero.at, one.at, out);
 }
 
 static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,

@@ -59,17 +59,20 @@ static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
     }
 }
 
-static void merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                  lull__expo_side_t one, uint8_t *out) {
+static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
+                    lull__expo_side_t one, uint8_t *out) {
     /* A constant is a pointer that stays. */
     const uint8_t *from[2] = {zero.at ? zero.at : &zero.byte,
                               one.at ? one.at : &one.byte};
     const unsigned step[2] = {zero.at != NULL, one.at != NULL};
+    size_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         unsigned bit = bit_at(mask, i);
         out[i] = *from[bit];
         from[bit] += step[bit];
+        sum += bit;
     }
+    return sum;
 }
 
 static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,

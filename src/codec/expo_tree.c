@@ -38,13 +38,13 @@ typedef struct plan {
     uint8_t symbol[LULL__EXPO_LISTED];
 } plan_t;
 
-/* Inserts into the list, which stays sorted; what falls off its end counts to
- * the escape. */
+/* Inserts into the list, which stays sorted, before its equals; what falls off
+ * its end counts to the escape. */
 static void list(plan_t *plan, unsigned symbol, uint32_t weight) {
     unsigned at = plan->listed;
     if (at == LULL__EXPO_LISTED) {
         at--;
-        if (plan->weight[at] >= weight) {
+        if (plan->weight[at] > weight) {
             plan->escape += weight;
             return;
         }
@@ -52,7 +52,7 @@ static void list(plan_t *plan, unsigned symbol, uint32_t weight) {
     } else {
         plan->listed++;
     }
-    for (; at > 0 && plan->weight[at - 1] < weight; at--) {
+    for (; at > 0 && plan->weight[at - 1] <= weight; at--) {
         plan->weight[at] = plan->weight[at - 1];
         plan->symbol[at] = plan->symbol[at - 1];
     }
@@ -72,9 +72,11 @@ static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
     count(kernel, symbols, n, counts);
     plan->listed = plan->escape = plan->total = 0;
     uint32_t once = 0;
-    for (unsigned s = 0; s < 256; s++) {
-        if (s % 8 == 0 && none_of_8(counts + s)) {
-            s += 7;
+    /* From the largest on: small values are ever rarer, so most symbols come
+     * in the list's order. */
+    for (unsigned s = 256; s-- > 0;) {
+        if (s % 8 == 7 && none_of_8(counts + s - 7)) {
+            s -= 7;
             continue;
         }
         if (counts[s] == 0)
@@ -251,7 +253,7 @@ static void make_splits(const lull__expo_tree_t *tree, uint8_t *first_leaf,
 typedef struct encoder {
     const lull__expo_kernel_t *kernel;
     const lull__expo_tree_t *tree;
-    const lull__expo_room_t *room;
+    lull__expo_room_t *room;
     size_t capacity;                      /* bytes for masks */
     size_t used;                          /* of them */
     size_t escapes;                       /* bytes in room->escapes */
@@ -265,14 +267,26 @@ static uint8_t *child_room(encoder_t *e, int leaf, uint8_t *next) {
     return leaf == e->tree->escape ? e->room->escapes : NULL;
 }
 
-/* Some of what memory will be asked for when this tree is done. */
-static void look_ahead(const lull__expo_room_t *room, unsigned node) {
-    enum { LINE = 64, LINES = 16 };
-    size_t from = (size_t)node * LINES * LINE, to = from + LINES * LINE;
-    for (size_t at = from; at < to && at < room->read_bytes; at += LINE)
-        __builtin_prefetch(room->read_ahead + at, 0, 2);
-    for (size_t at = from; at < to && at < room->write_bytes; at += LINE)
-        __builtin_prefetch(room->write_ahead + at, 1, 2);
+static inline void look(lull__expo_ahead_t *ahead, bool write) {
+    enum { LINE = 64 };
+    const uint8_t *at = ahead->at;
+    size_t left = (size_t)(ahead->end - at);
+    size_t bytes = ahead->step < left ? ahead->step : left;
+    for (size_t i = 0; i < bytes; i += LINE)
+        if (write)
+            __builtin_prefetch(at + i, 1, 2);
+        else
+            __builtin_prefetch(at + i, 0, 2);
+    ahead->at = at + bytes;
+}
+
+static void look_ahead(lull__expo_room_t *room) {
+    look(&room->read, false);
+    look(&room->write, true);
+}
+
+static size_t piece_of(size_t left) {
+    return left < LULL__EXPO_PIECE ? left : LULL__EXPO_PIECE;
 }
 
 /* One inner node with the bytes that come to it. */
@@ -284,13 +298,29 @@ typedef struct step {
     size_t sizes[2]; /* set: bytes that go to each */
 } step_t;
 
+/* Its mask, and the bytes of one child; returns how many bits are 1. */
+static size_t split_node(encoder_t *e, const step_t *s, uint8_t *mask,
+                         uint8_t *out, unsigned keep) {
+    size_t ones = 0;
+    for (size_t i = 0; i < s->n; i += LULL__EXPO_PIECE) {
+        size_t n = piece_of(s->n - i);
+        look_ahead(e->room);
+        size_t right = e->kernel->split(s->in + i, n, e->threshold[s->node],
+                                        mask + i / 8, out, keep);
+        ones += right;
+        if (out != NULL)
+            out += keep ? right : n - right;
+    }
+    return ones;
+}
+
 /* Its mask, and the children's bytes; returns where the next level goes on. */
 static uint8_t *encode_node(encoder_t *e, step_t *s, uint8_t *next) {
     uint8_t *mask = e->room->masks + e->used;
     uint8_t *left = child_room(e, s->leaf[0], next);
     uint8_t *right = child_room(e, s->leaf[1], next);
-    size_t ones = e->kernel->split(s->in, s->n, e->threshold[s->node], mask,
-                                   left != NULL ? left : right, left == NULL);
+    size_t ones =
+        split_node(e, s, mask, left != NULL ? left : right, left == NULL);
     s->sizes[0] = s->n - ones;
     s->sizes[1] = ones;
     if (left != NULL && right != NULL)
@@ -320,7 +350,6 @@ static bool encode_levels(encoder_t *e, size_t n, uint8_t *from, uint8_t *to) {
                 lull__expo_child(tree, d + 1, 2 * j + k, &s.leaf[k], &inner[k]);
             if (e->used + (s.n + 7) / 8 > e->capacity)
                 return false;
-            look_ahead(e->room, node);
             if (s.n != 0)
                 next = encode_node(e, &s, next);
             in += s.n;
@@ -346,7 +375,7 @@ static void set_thresholds(encoder_t *e, const plan_t *plan) {
     }
 }
 
-void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
+void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
                          lull__expo_coded_t *out) {
     const lull__expo_tree_t tree = {.leaves = 1};
     write_table(&tree, out);
@@ -357,8 +386,7 @@ void lull__expo_tree_raw(size_t n, const lull__expo_room_t *room,
 }
 
 bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
-                            const lull__expo_room_t *room,
-                            lull__expo_coded_t *out) {
+                            lull__expo_room_t *room, lull__expo_coded_t *out) {
     plan_t plan;
     lull__expo_tree_t tree;
     uint8_t ranks[256];
@@ -463,8 +491,24 @@ typedef struct decoder {
     const lull__expo_kernel_t *kernel;
     const lull__expo_tree_t *tree;
     const masks_t *masks;
-    const lull__expo_room_t *room;
+    lull__expo_room_t *room;
 } decoder_t;
+
+static void merge_node(const decoder_t *d, unsigned node,
+                       lull__expo_side_t side[2], uint8_t *out) {
+    const uint8_t *mask = d->masks->at[node];
+    size_t size = d->masks->size[node];
+    for (size_t i = 0; i < size; i += LULL__EXPO_PIECE) {
+        size_t n = piece_of(size - i);
+        look_ahead(d->room);
+        size_t ones =
+            d->kernel->merge(mask + i / 8, n, side[0], side[1], out + i);
+        if (side[0].at != NULL)
+            side[0].at += n - ones;
+        if (side[1].at != NULL)
+            side[1].at += ones;
+    }
+}
 
 /* The inner nodes of a depth, from what those below it gave, in `below`. */
 static void decode_level(const decoder_t *d, unsigned depth,
@@ -485,18 +529,14 @@ static void decode_level(const decoder_t *d, unsigned depth,
                 side[k] = (lull__expo_side_t){NULL, tree->symbol[leaf]};
             }
         }
-        size_t size = d->masks->size[node];
-        look_ahead(d->room, node);
-        if (size != 0)
-            d->kernel->merge(d->masks->at[node], size, side[0], side[1], out);
-        out += size;
+        merge_node(d, node, side, out);
+        out += d->masks->size[node];
     }
 }
 
 const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
                                    const uint8_t **at, const uint8_t *end,
-                                   const lull__expo_room_t *room,
-                                   uint8_t *symbols) {
+                                   lull__expo_room_t *room, uint8_t *symbols) {
     lull__expo_tree_t tree;
     masks_t masks = {.size = {n}};
     const char *wrong = read_table(at, end, &tree);
