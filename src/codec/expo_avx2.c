@@ -245,24 +245,32 @@ static inline void merge16(const uint8_t *mask, const uint8_t *zeros,
     _mm_storeu_si128((void *)out, _mm_or_si128(x, y));
 }
 
-/* Sixteen bytes: the next of `from` where the bit is 1, else the constant. */
+/* 32 of that; returns how many bits are 1. */
+static inline size_t merge32(const uint8_t *mask, const uint8_t *zeros,
+                             const uint8_t *ones, uint8_t *out) {
+    uint32_t bits = whole_mask(mask);
+    size_t first = (size_t)_mm_popcnt_u32(bits & 0xffff);
+    merge16(mask, zeros, ones, out);
+    merge16(mask + 2, zeros + (16 - first), ones + first, out + 16);
+    return (size_t)_mm_popcnt_u32(bits);
+}
+
+/* Sixteen bytes: the next of `from` where chosen, else the constant. */
 static inline void expand16(__m128i choice, const uint8_t *from,
                             __m128i constant, uint8_t *out) {
     __m128i x = _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), choice);
     _mm_storeu_si128((void *)out, _mm_blendv_epi8(x, constant, choice));
 }
 
-static inline size_t ones16(const uint8_t *mask) {
-    uint16_t bits;
-    memcpy(&bits, mask, 2);
+/* 32 of that; returns how many bits are 1. */
+static inline size_t expand32(const uint8_t *mask, const uint8_t *from,
+                              __m128i constant, bool zeros, uint8_t *out) {
+    uint32_t bits = whole_mask(mask);
+    size_t first = (size_t)_mm_popcnt_u32(bits & 0xffff);
+    expand16(choice(before16(mask), zeros), from, constant, out);
+    expand16(choice(before16(mask + 2), zeros),
+             from + (zeros ? 16 - first : first), constant, out + 16);
     return (size_t)_mm_popcnt_u32(bits);
-}
-
-/* The last, under 32, bits of a mask, and zeros. */
-static inline void last_mask(const uint8_t *mask, size_t left,
-                             uint8_t last[4]) {
-    uint32_t bits = load_mask(mask, left);
-    memcpy(last, &bits, 4);
 }
 
 /* One side is a constant: into it expands the other, that of the zeros or of
@@ -272,44 +280,27 @@ merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
                const uint8_t *from, bool zeros, uint8_t *out) {
     const __m128i fill = _mm_set1_epi8((char)constant);
     size_t sum = 0, i = 0;
-    for (; i + 32 <= n; i += 32, mask += 4) {
-        uint32_t bits = whole_mask(mask);
-        size_t half = sum + (size_t)_mm_popcnt_u32(bits & 0xffff);
-        expand16(choice(before16(mask), zeros), from + (zeros ? i - sum : sum),
-                 fill, out + i);
-        expand16(choice(before16(mask + 2), zeros),
-                 from + (zeros ? i + 16 - half : half), fill, out + i + 16);
-        sum += (size_t)_mm_popcnt_u32(bits);
-    }
-    for (; i < n; i += 16, mask += 2) {
-        uint8_t last[4];
-        last_mask(mask, n - i < 16 ? n - i : 16, last);
-        expand16(choice(before16(last), zeros), from + (zeros ? i - sum : sum),
-                 fill, out + i);
-        sum += ones16(last);
-    }
-    return sum;
+    for (; i + 32 <= n; i += 32, mask += 4)
+        sum += expand32(mask, from + (zeros ? i - sum : sum), fill, zeros,
+                        out + i);
+    if (i == n)
+        return sum;
+    uint32_t bits = load_mask(mask, n - i);
+    const uint8_t *last = (const uint8_t *)&bits;
+    return sum +
+           expand32(last, from + (zeros ? i - sum : sum), fill, zeros, out + i);
 }
 
 static size_t merge_both(const uint8_t *mask, size_t n, const uint8_t *zeros,
                          const uint8_t *ones, uint8_t *out) {
     size_t i = 0, sum = 0;
-    for (; i + 32 <= n; i += 32, mask += 4) {
-        uint32_t bits = whole_mask(mask);
-        size_t half = sum + (size_t)_mm_popcnt_u32(bits & 0xffff);
-        merge16(mask, zeros + (i - sum), ones + sum, out + i);
-        merge16(mask + 2, zeros + (i + 16 - half), ones + half, out + i + 16);
-        sum += (size_t)_mm_popcnt_u32(bits);
-    }
-    for (; i < n; i += 16) {
-        size_t left = n - i < 16 ? n - i : 16;
-        uint8_t last[4];
-        last_mask(mask, left, last);
-        merge16(last, zeros + (i - sum), ones + sum, out + i);
-        sum += ones16(last);
-        mask += 2;
-    }
-    return sum;
+    for (; i + 32 <= n; i += 32, mask += 4)
+        sum += merge32(mask, zeros + (i - sum), ones + sum, out + i);
+    if (i == n)
+        return sum;
+    uint32_t bits = load_mask(mask, n - i);
+    const uint8_t *last = (const uint8_t *)&bits;
+    return sum + merge32(last, zeros + (i - sum), ones + sum, out + i);
 }
 
 static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
