@@ -295,6 +295,7 @@ static inline void decode_group(const uint8_t *src, uint8_t *dst,
                                 unsigned maxbits, unsigned mode) {
     planes_t p;
     uint64_t *high = (void *)p.high, *low = (void *)p.low, any_low = 0;
+    unsigned some = 0;
     float *scale = (void *)p.scale;
     for (unsigned b = 0; b < BLOCKS; b++) {
         size_t bit = b * maxbits;
@@ -306,6 +307,7 @@ static inline void decode_group(const uint8_t *src, uint8_t *dst,
             scale[b] = 0;
             continue;
         }
+        some++;
         block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9);
         settle(&block, &high[b], &low[b]);
         any_low |= low[b];
@@ -315,6 +317,10 @@ static inline void decode_group(const uint8_t *src, uint8_t *dst,
         scale[b] = scale_of(head >> 1);
     }
     p.any_low = any_low != 0;
+    if (some == 0 && !(mode & LULL__ZFP_ADD)) { /* as gradients unused are */
+        memset(dst, 0, 4 * LULL__ZFP_GROUP);
+        return;
+    }
     for (unsigned at = 0; at < BLOCKS / 4; at++)
         inverse_transform(&p, dst, at, mode);
 }
