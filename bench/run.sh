@@ -19,8 +19,8 @@ usage() {
 }
 
 compile() {
-    cmake --preset release -DLULL_BENCH=ON >/dev/null
-    cmake --build --preset release --target "$@" >/dev/null
+    cmake --preset release -DLULL_BENCH=ON >/dev/null &&
+        cmake --build --preset release --target "$@" >/dev/null
 }
 
 # What the figures are of: sets machine and isa.
@@ -34,7 +34,8 @@ name_machine() {
 
 # What training moves, from a model that has learnt something: the gradients
 # of a step, what parallel ranks would send in it, and the weights after it.
-# Made anew only when the recipe changes.
+# Made anew only when the recipe changes. Called in a condition, where -e does
+# not hold.
 steps=60
 recipe=(--layers 4 --hidden 384 --heads 6 --seq 128 --global-batch 8
     --micro-batch 8 --steps "$steps" --warmup 10 --val-windows 1 --seed 1)
@@ -42,9 +43,8 @@ make_data() {
     if [ "$(cat "$data/recipe" 2>/dev/null)" = "${recipe[*]}" ]; then
         return 0
     fi
-    mkdir -p build
     local new
-    new=$(mktemp -d build/bench-data.XXXXXX)
+    mkdir -p build && new=$(mktemp -d build/bench-data.XXXXXX) || return 1
     # shellcheck disable=SC2064 # as it is now
     trap "rm -rf '$new'" EXIT
     if ! bible -f gen1:1-rev22:21 >"$new/text" 2>/dev/null; then
@@ -53,7 +53,7 @@ make_data() {
         return 1
     fi
     echo "training $steps steps, for gradients, activations and weights"
-    compile lull_train lull_program
+    compile lull_train lull_program || return 1
     if ! "$build/bin/lull-train" --data "$new/text" "${recipe[@]}" \
         --dump-step "$steps" --dump-grads "$new/gradients.safetensors" \
         --dump-activations "$new/activations.safetensors" \
@@ -63,12 +63,10 @@ make_data() {
         tail -5 "$new/log"
         return 1
     fi
-    mv "$new/model/model.safetensors" "$new/weights.safetensors"
-    rm -r "$new/ckpt" "$new/model" "$new/text"
-    echo "${recipe[*]}" >"$new/recipe"
-    rm -rf "$data"
-    mv "$new" "$data"
-    trap - EXIT
+    mv "$new/model/model.safetensors" "$new/weights.safetensors" &&
+        rm -r "$new/ckpt" "$new/model" "$new/text" &&
+        echo "${recipe[*]}" >"$new/recipe" &&
+        rm -rf "$data" && mv "$new" "$data" && trap - EXIT
 }
 
 # Each run_NAME gets the file for its figures, --quick or nothing, and what

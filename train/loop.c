@@ -36,7 +36,7 @@ static lull_status_t on_gradients(void *ctx, model_t *model) {
 /* A dump that failed is told after the step, as that of the gradients. */
 static lull_status_t on_traffic(void *ctx, const float *values, size_t count) {
     run_t *run = ctx;
-    if (run->activations != NULL && run->trouble == LULL_OK)
+    if (run->trouble == LULL_OK)
         keep_trouble(run,
                      dump_activations_add(run->activations, values, count));
     return LULL_OK;
@@ -73,7 +73,7 @@ static hooks_t make_hooks(run_t *run) {
     hooks_t hooks = {.ctx = run, .before_update = on_update};
     if (run->options.config.dump_grads != NULL)
         hooks.gradients = on_gradients;
-    if (run->options.config.dump_activations != NULL)
+    if (run->activations != NULL)
         hooks.traffic = on_traffic;
     if (run->trace != NULL) {
         hooks.span_begin = on_begin;
@@ -152,7 +152,6 @@ static void validate(run_t *run, step_line_t *line) {
 static bool advance(run_t *run, const hooks_t *hooks, step_line_t *line) {
     double begin = train_now();
     flags_t flags;
-    open_activations(run);
     lull_status_t status =
         train_step(run->model, run->state.step, hooks, &line->result);
     if (status != LULL_OK)
@@ -207,9 +206,10 @@ static bool norms_fine(run_t *run, const step_line_t *line) {
 }
 
 bool run_loop(run_t *run) {
-    hooks_t hooks = make_hooks(run);
     while (run->state.step < run->last && run->signal == 0) {
         step_line_t line = {0};
+        open_activations(run);
+        hooks_t hooks = make_hooks(run);
         if (!advance(run, &hooks, &line))
             return false;
         if (validation_due(run))

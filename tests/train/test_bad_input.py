@@ -140,6 +140,9 @@ def directories():
     refused("unwritable dump-activations", 1,
             {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
              "dump-activations": "in-the-way/x"}, 1, "in-the-way/x")
+    refused("a pipe as dump-activations", 1,
+            {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
+             "dump-activations": "pipe"}, 1, "pipe", "not a plain file")
     for what in ("no file", "text"):
         path = "nowhere" if what == "no file" else data
         refused(f"init from {what}", 2, {**SMALL, "data": data, "init": path},
