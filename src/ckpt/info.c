@@ -123,14 +123,22 @@ static lull_status_t use_file(const lull_ckpt_info_t *info, size_t file,
         lull__file_open(&info->dir, f->row->name, READ_FLAGS, out));
 }
 
+typedef struct range {
+    uint64_t offset, bytes;
+} range_t;
+
 static lull_status_t read_from(const lull_ckpt_info_t *info, size_t file,
-                               void *data, uint64_t bytes, uint64_t offset) {
+                               range_t range, lull__direct_t *direct,
+                               void *data) {
     lull__file_t open;
     bool close_after;
     lull_status_t status = use_file(info, file, &open, &close_after);
     if (status != LULL_OK)
         return status;
-    status = lull__file_read(&open, data, bytes, offset);
+    status =
+        direct != NULL
+            ? lull__direct_read(direct, &open, data, range.bytes, range.offset)
+            : lull__file_read(&open, data, range.bytes, range.offset);
     if (close_after)
         (void)lull__file_close(&open);
     return status;
@@ -145,7 +153,8 @@ lull_status_t lull__reader_header(const lull_ckpt_info_t *info, size_t file,
         return lull__fail(LULL_ERR_NO_MEMORY, "%s/%s: header of %llu bytes",
                           info->dir.path, vote->name,
                           (unsigned long long)vote->header_bytes);
-    lull_status_t status = read_from(info, file, header, vote->header_bytes, 0);
+    lull_status_t status =
+        read_from(info, file, (range_t){0, vote->header_bytes}, NULL, header);
     if (status == LULL_OK &&
         XXH3_64bits(header, vote->header_bytes) != vote->header_hash)
         status = lull__fail(LULL_ERR_CORRUPT,
@@ -361,23 +370,31 @@ static lull_status_t fail_block(const lull_ckpt_info_t *info, size_t file,
 }
 
 lull_status_t lull__reader_blocks(const lull_ckpt_info_t *info, size_t file,
-                                  uint64_t first, uint64_t count, void *data) {
-    const lull__vote_file_t *vote = info->files[file].vote;
-    uint64_t bytes = lull__reader_block_bytes(info, file, first, count);
-    lull_status_t status =
-        read_from(info, file, data, bytes,
-                  vote->header_bytes + first * LULL__BLOCK_BYTES);
-    if (status != LULL_OK)
-        return status;
-    const char *at = data;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t n = bytes < LULL__BLOCK_BYTES ? bytes : LULL__BLOCK_BYTES;
-        if (XXH3_64bits(at, n) != vote->hashes[first + i])
-            return fail_block(info, file, first + i);
-        at += n;
-        bytes -= n;
-    }
+                                  uint64_t first, uint64_t count,
+                                  lull__direct_t *direct, void *data) {
+    uint64_t at = info->files[file].vote->header_bytes;
+    range_t range = {at + first * LULL__BLOCK_BYTES,
+                     lull__reader_block_bytes(info, file, first, count)};
+    return read_from(info, file, range, direct, data);
+}
+
+lull_status_t lull__reader_check(const lull_ckpt_info_t *info, size_t file,
+                                 uint64_t block, const void *data) {
+    uint64_t bytes = lull__reader_block_bytes(info, file, block, 1);
+    if (XXH3_64bits(data, bytes) != info->files[file].vote->hashes[block])
+        return fail_block(info, file, block);
     return LULL_OK;
+}
+
+lull_status_t lull__reader_check_all(const lull_ckpt_info_t *info, size_t file,
+                                     uint64_t first, uint64_t count,
+                                     const void *data) {
+    const char *at = data;
+    lull_status_t status = LULL_OK;
+    for (uint64_t i = 0; status == LULL_OK && i < count; i++)
+        status = lull__reader_check(info, file, first + i,
+                                    at + i * LULL__BLOCK_BYTES);
+    return status;
 }
 
 lull_status_t lull__reader_range(const lull_ckpt_info_t *info, size_t file,
@@ -394,7 +411,9 @@ lull_status_t lull__reader_range(const lull_ckpt_info_t *info, size_t file,
         uint64_t from = b * LULL__BLOCK_BYTES, upto = from + LULL__BLOCK_BYTES;
         uint64_t low = begin > from ? begin : from;
         uint64_t high = end < upto ? end : upto;
-        status = lull__reader_blocks(info, file, b, 1, block);
+        status = lull__reader_blocks(info, file, b, 1, NULL, block);
+        if (status == LULL_OK)
+            status = lull__reader_check(info, file, b, block);
         if (status == LULL_OK)
             memcpy(to + (low - begin), block + (low - from), high - low);
     }

@@ -17,7 +17,8 @@
 typedef struct worker {
     char *blocks; /* room for LULL__READ_BLOCKS blocks, or their frames' raw
                      data; page-aligned */
-    void *queue;  /* the device's; unused on the host */
+    lull__direct_t direct;
+    void *queue;                   /* the device's; unused on the host */
     lull_codec_scratch_t *scratch; /* NULL until a frame is met */
 } worker_t;
 
@@ -27,6 +28,7 @@ typedef struct loader {
     lull_device_t *device; /* NULL: plain memory */
     worker_t *workers;
     unsigned threads;
+    lull__direct_known_t known;
 } loader_t;
 
 /* ---- Placing ---- */
@@ -102,26 +104,44 @@ static void *direct(const loader_t *loader, const lull__load_unit_t *unit,
     return piece->to + to + (begin - from);
 }
 
-static lull_status_t load_blocks(loader_t *loader, worker_t *worker,
-                                 const lull__load_unit_t *unit) {
-    uint64_t begin = unit->first * LULL__BLOCK_BYTES;
-    uint64_t end = begin + lull__reader_block_bytes(loader->info, unit->file,
-                                                    unit->first, unit->count);
-    char *to = direct(loader, unit, begin, end);
-    lull_status_t status =
-        lull__reader_blocks(loader->info, unit->file, unit->first, unit->count,
-                            to != NULL ? to : worker->blocks);
-    if (status != LULL_OK || to != NULL)
-        return status;
+/* Block `block`, which lies at `data`, to the pieces that want of it. */
+static lull_status_t place_block(loader_t *loader, worker_t *worker,
+                                 const lull__load_unit_t *unit, uint64_t block,
+                                 const char *data) {
+    uint64_t begin = block * LULL__BLOCK_BYTES;
+    uint64_t end =
+        begin + lull__reader_block_bytes(loader->info, unit->file, block, 1);
+    lull_status_t status = LULL_OK;
     for (size_t i = 0; status == LULL_OK && i < unit->pieces; i++) {
         const lull__load_piece_t *piece = &loader->plan.pieces[unit->piece + i];
         const lull__shard_t *shard = piece->shard;
         uint64_t low = begin > shard->begin ? begin : shard->begin;
         uint64_t high = end < shard->end ? end : shard->end;
         if (low < high)
-            status =
-                scatter(loader, worker, piece, low - shard->begin,
-                        high - shard->begin, worker->blocks + (low - begin));
+            status = scatter(loader, worker, piece, low - shard->begin,
+                             high - shard->begin, data + (low - begin));
+    }
+    return status;
+}
+
+/* Each block is placed while it still lies in the cache that hashing brought
+ * it to. */
+static lull_status_t load_blocks(loader_t *loader, worker_t *worker,
+                                 const lull__load_unit_t *unit) {
+    const lull_ckpt_info_t *info = loader->info;
+    uint64_t begin = unit->first * LULL__BLOCK_BYTES;
+    uint64_t end = begin + lull__reader_block_bytes(info, unit->file,
+                                                    unit->first, unit->count);
+    char *to = direct(loader, unit, begin, end);
+    bool in_place = to != NULL && lull__direct_takes(&worker->direct, to);
+    char *data = in_place ? to : worker->blocks;
+    lull_status_t status = lull__reader_blocks(
+        info, unit->file, unit->first, unit->count, &worker->direct, data);
+    for (uint64_t i = 0; status == LULL_OK && i < unit->count; i++) {
+        const char *block = data + i * LULL__BLOCK_BYTES;
+        status = lull__reader_check(info, unit->file, unit->first + i, block);
+        if (status == LULL_OK && !in_place)
+            status = place_block(loader, worker, unit, unit->first + i, block);
     }
     return status;
 }
@@ -190,14 +210,25 @@ static lull_status_t load_frames(loader_t *loader, worker_t *worker,
         status = lull_codec_scratch_create(&worker->scratch);
     if (status != LULL_OK)
         return status;
-    char *stored = malloc(bytes > 0 ? bytes : 1);
+    uint64_t first = begin / LULL__BLOCK_BYTES;
+    uint64_t blocks = bytes == 0 ? 0
+                                 : (begin + bytes + LULL__BLOCK_BYTES - 1) /
+                                           LULL__BLOCK_BYTES -
+                                       first;
+    char *stored = aligned_alloc(4096, (blocks + 1) * LULL__BLOCK_BYTES);
     if (stored == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "frames of %llu bytes",
                           (unsigned long long)bytes);
-    status = lull__reader_range(loader->info, unit->file, begin, begin + bytes,
-                                stored);
+    if (blocks > 0)
+        status = lull__reader_blocks(loader->info, unit->file, first, blocks,
+                                     &worker->direct, stored);
     if (status == LULL_OK)
-        status = decode_frames(loader, worker, unit, stored, raw_end);
+        status = lull__reader_check_all(loader->info, unit->file, first, blocks,
+                                        stored);
+    if (status == LULL_OK)
+        status = decode_frames(loader, worker, unit,
+                               stored + (begin - first * LULL__BLOCK_BYTES),
+                               raw_end);
     free(stored);
     uint64_t low = unit->first * LULL__FRAME_BYTES;
     uint64_t high = low + unit->count * LULL__FRAME_BYTES;
@@ -391,6 +422,7 @@ static void free_workers(loader_t *loader) {
             loader->device->exec->queue_destroy(loader->device,
                                                 loader->workers[i].queue);
         free_blocks(loader, loader->workers[i].blocks);
+        lull__direct_close(&loader->workers[i].direct);
         lull_codec_scratch_destroy(loader->workers[i].scratch);
     }
     free(loader->workers);
@@ -400,6 +432,9 @@ static lull_status_t make_workers(loader_t *loader) {
     loader->workers = calloc(loader->threads, sizeof *loader->workers);
     if (loader->workers == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%u readers", loader->threads);
+    for (unsigned i = 0; i < loader->threads; i++)
+        loader->workers[i].direct =
+            (lull__direct_t)LULL__DIRECT_INIT(&loader->known);
     for (unsigned i = 0; i < loader->threads; i++) {
         worker_t *worker = &loader->workers[i];
         lull_status_t status = alloc_blocks(loader, &worker->blocks);

@@ -4,7 +4,7 @@
 
 #include <lull/ckpt.h>
 
-#include "io/file.h"
+#include "io/direct.h"
 #include "manifest.h"
 #include "names.h"
 #include "naming.h"
@@ -91,11 +91,22 @@ lull_status_t lull__reader_manifest(const lull__dir_t *dir, char **text,
 lull_status_t lull__reader_header(const lull_ckpt_info_t *info, size_t file,
                                   unsigned char **data);
 
-/* Reads blocks [first, first + count) of a file's data and checks their
- * hashes. `data` has room for count * LULL__BLOCK_BYTES. The sentence of a
- * failure names file, tensor and block. Any thread. */
+/* Reads blocks [first, first + count) of a file's data, which are not to be
+ * believed before lull__reader_check. `data` has room for count *
+ * LULL__BLOCK_BYTES. `direct`: the thread's, NULL: through the page cache. Any
+ * thread. */
 lull_status_t lull__reader_blocks(const lull_ckpt_info_t *info, size_t file,
-                                  uint64_t first, uint64_t count, void *data);
+                                  uint64_t first, uint64_t count,
+                                  lull__direct_t *direct, void *data);
+
+/* Checks the hash of a block that lies at `data`. The sentence of a failure
+ * names file, tensor and block. */
+lull_status_t lull__reader_check(const lull_ckpt_info_t *info, size_t file,
+                                 uint64_t block, const void *data);
+/* ... of `count` blocks that follow each other. */
+lull_status_t lull__reader_check_all(const lull_ckpt_info_t *info, size_t file,
+                                     uint64_t first, uint64_t count,
+                                     const void *data);
 
 /* Bytes of the file's data in these blocks: less when the last is short. */
 uint64_t lull__reader_block_bytes(const lull_ckpt_info_t *info, size_t file,

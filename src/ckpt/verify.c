@@ -17,6 +17,8 @@ typedef struct verifier {
     uint64_t done; /* bytes, atomic */
     size_t *first; /* [files + 1]: number of the file's first task */
     char *buffers[THREADS];
+    lull__direct_known_t known;
+    lull__direct_t direct[THREADS];
 } verifier_t;
 
 /* Does the header say of the shard what the vote says? */
@@ -142,8 +144,11 @@ static lull_status_t verify_task(void *ctx, unsigned worker, size_t task) {
     uint64_t count = info->files[file].vote->hash_count - first;
     if (count > LULL__READ_BLOCKS)
         count = LULL__READ_BLOCKS;
+    char *data = verifier->buffers[worker];
     lull_status_t status = lull__reader_blocks(info, file, first, count,
-                                               verifier->buffers[worker]);
+                                               &verifier->direct[worker], data);
+    if (status == LULL_OK)
+        status = lull__reader_check_all(info, file, first, count, data);
     if (status == LULL_OK)
         __atomic_fetch_add(&verifier->done,
                            lull__reader_block_bytes(info, file, first, count),
@@ -181,6 +186,7 @@ lull_status_t lull_ckpt_verify(const lull_ckpt_info_t *info,
     verifier.first = calloc(files + 1, sizeof *verifier.first);
     bool whole = verifier.first != NULL;
     for (unsigned i = 0; i < THREADS; i++) {
+        verifier.direct[i] = (lull__direct_t)LULL__DIRECT_INIT(&verifier.known);
         verifier.buffers[i] =
             aligned_alloc(4096, LULL__READ_BLOCKS * LULL__BLOCK_BYTES);
         whole = whole && verifier.buffers[i] != NULL;
@@ -200,8 +206,10 @@ lull_status_t lull_ckpt_verify(const lull_ckpt_info_t *info,
         status = lull__fail(LULL_ERR_NO_MEMORY, "%s: buffers for verifying",
                             info->dir.path);
     }
-    for (unsigned i = 0; i < THREADS; i++)
+    for (unsigned i = 0; i < THREADS; i++) {
+        lull__direct_close(&verifier.direct[i]);
         free(verifier.buffers[i]);
+    }
     free(verifier.first);
     return status;
 }

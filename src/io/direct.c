@@ -1,0 +1,116 @@
+/* Reads past the page cache. Nothing is asked beforehand: what the file
+ * system refuses is learnt from its EINVAL, which comes before any transfer. */
+#include "direct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+#define SECTOR 4096u /* offsets and lengths; no disk has larger ones */
+#define LEAST_ALIGN 16u
+#define MOST_AT_ONCE ((uint64_t)1 << 30)
+
+static bool refused(const lull__direct_t *direct) {
+    return __atomic_load_n(&direct->known->refused, __ATOMIC_RELAXED);
+}
+
+static unsigned align_of(const lull__direct_t *direct) {
+    unsigned align = __atomic_load_n(&direct->known->align, __ATOMIC_RELAXED);
+    return align > LEAST_ALIGN ? align : LEAST_ALIGN;
+}
+
+bool lull__direct_takes(const lull__direct_t *direct, const void *data) {
+    return refused(direct) || (uintptr_t)data % align_of(direct) == 0;
+}
+
+static void refuse(lull__direct_t *direct, const lull__file_t *file, int rc) {
+    if (!__atomic_exchange_n(&direct->known->refused, true, __ATOMIC_RELAXED))
+        lull__log(LULL_LOG_INFO, "%s/%s: read through the page cache: %s",
+                  file->dir->path, file->name, strerrordesc_np(-rc));
+}
+
+/* EINVAL for this memory: what is asked of it from now on. False: it was
+ * aligned as well as can be. */
+static bool raise_align(lull__direct_t *direct, const void *data) {
+    static const unsigned steps[] = {512, SECTOR};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if ((uintptr_t)data % steps[i] != 0) {
+            if (align_of(direct) < steps[i])
+                __atomic_store_n(&direct->known->align, steps[i],
+                                 __ATOMIC_RELAXED);
+            return true;
+        }
+    return false;
+}
+
+/* Opens the file unless it is the one that is open. */
+static bool use(lull__direct_t *direct, const lull__file_t *plain) {
+    const lull__io_t *io = plain->dir->io;
+    if (direct->file.fd >= 0 && direct->file.dir == plain->dir &&
+        direct->file.name == plain->name)
+        return true;
+    lull__direct_close(direct);
+    int fd;
+    do /* a FIFO that was put there must not hold us */
+        fd = io->ops->open(io, plain->dir->fd, plain->name,
+                           O_RDONLY | O_NONBLOCK | O_DIRECT, 0);
+    while (fd == -EINTR);
+    if (fd < 0) {
+        refuse(direct, plain, fd);
+        return false;
+    }
+    direct->file = (lull__file_t){plain->dir, plain->name, fd};
+    return true;
+}
+
+/* Reads whole sectors as long as that works; *done: how many bytes. What is
+ * left, and whether it is there at all, the page cache has to tell. */
+static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
+                             uint64_t offset, uint64_t *done) {
+    const lull__file_t *file = &direct->file;
+    const lull__io_t *io = file->dir->io;
+    *done = 0;
+    while (*done < bytes) {
+        uint64_t left = bytes - *done;
+        ssize_t n = io->ops->read(io, file->fd, data + *done,
+                                  left < MOST_AT_ONCE ? left : MOST_AT_ONCE,
+                                  offset + *done);
+        if (n == -EINTR)
+            continue;
+        if (n == -EFAULT) /* memory of a driver: only copies reach it */
+            return LULL_OK;
+        if (n == -EINVAL || n == -EOPNOTSUPP) {
+            if (n == -EOPNOTSUPP || !raise_align(direct, data))
+                refuse(direct, file, (int)n);
+            return LULL_OK;
+        }
+        if (n < 0)
+            return lull__fail_errno((int)-n, "%s/%s: reading failed",
+                                    file->dir->path, file->name);
+        *done += (uint64_t)n;
+        if (n == 0 || n % SECTOR != 0)
+            return LULL_OK; /* the end, or an odd place to go on from */
+    }
+    return LULL_OK;
+}
+
+lull_status_t lull__direct_read(lull__direct_t *direct,
+                                const lull__file_t *plain, void *data,
+                                uint64_t bytes, uint64_t offset) {
+    uint64_t done = 0, whole = bytes - bytes % SECTOR;
+    lull_status_t status = LULL_OK;
+    if (whole > 0 && offset % SECTOR == 0 && !refused(direct) &&
+        lull__direct_takes(direct, data) && use(direct, plain))
+        status = sectors(direct, data, whole, offset, &done);
+    if (status != LULL_OK || done == bytes)
+        return status;
+    return lull__file_read(plain, (char *)data + done, bytes - done,
+                           offset + done);
+}
+
+void lull__direct_close(lull__direct_t *direct) {
+    (void)lull__file_close(&direct->file);
+}
