@@ -122,7 +122,6 @@ def main():
     bad("path", change_manifest=lambda m: m["files"][0].update(
         name="../rank-00000.safetensors"))
     bad("seq", change_manifest=lambda m: m.update(seq=0))
-    bad("parent", change_manifest=lambda m: m.update(parent=7))
     bad("world", change_manifest=lambda m: m.update(world=3))
     bad("field", change_manifest=lambda m: m.update(surprise=1))
     bad("digest", change_manifest=lambda m: m["files"][1].update(
