@@ -163,11 +163,13 @@ static bool same_file(const char *a, const char *b) {
 static lull_status_t check_outputs(const config_t *config) {
     const char *const inputs[][2] = {{"data", config->data},
                                      {"init", config->init}};
-    const char *const outputs[][2] = {{"metrics", config->metrics},
-                                      {"trace", config->trace},
-                                      {"dump-init", config->dump_init},
-                                      {"dump-grads", config->dump_grads},
-                                      {"dump-batches", config->dump_batches}};
+    const char *const outputs[][2] = {
+        {"metrics", config->metrics},
+        {"trace", config->trace},
+        {"dump-init", config->dump_init},
+        {"dump-grads", config->dump_grads},
+        {"dump-activations", config->dump_activations},
+        {"dump-batches", config->dump_batches}};
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; ++i)
         for (size_t k = 0; k < sizeof inputs / sizeof inputs[0]; ++k)
             if (same_file(outputs[i][1], inputs[k][1]))

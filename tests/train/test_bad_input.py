@@ -133,6 +133,9 @@ def directories():
         refused(f"a pipe as {what}", 2,
                 {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
                  what: "pipe"}, 1, "pipe", "not a plain file")
+    refused("a pipe as dump-activations", 1,
+            {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
+             "dump-activations": "pipe"}, 1, "pipe", "not a plain file")
     refused("a pipe as text", 1, {**base, "ckpt-every": None, "data": "pipe"},
             1, "pipe", "not a plain file")
     check("the pipe is there", stat.S_ISFIFO(os.stat("pipe").st_mode))
@@ -140,9 +143,6 @@ def directories():
     refused("unwritable dump-activations", 1,
             {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
              "dump-activations": "in-the-way/x"}, 1, "in-the-way/x")
-    refused("a pipe as dump-activations", 1,
-            {**base, "ckpt-every": None, "steps": 2, "warmup": 1,
-             "dump-activations": "pipe"}, 1, "pipe", "not a plain file")
     for what in ("no file", "text"):
         path = "nowhere" if what == "no file" else data
         refused(f"init from {what}", 2, {**SMALL, "data": data, "init": path},
