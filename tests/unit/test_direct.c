@@ -167,6 +167,7 @@ static void short_and_interrupted_reads_go_on(void **state) {
     reads(back, 5 * SECTOR, 0, 5, 0);
     disk.most = 10; /* then an odd place is gone on from by the cache */
     reads(back, 5 * SECTOR, 0, 1, 1);
+    assert_false(known.refused);
 }
 
 static void errors_name_the_file(void **state) {
