@@ -65,6 +65,12 @@ typedef struct lull__expo_kernel {
                                      size_t n, uint8_t *dst);
 } lull__expo_kernel_t;
 
+/* Every variant splits and joins f64 by these. */
+void lull__expo_scatter_f64(const uint8_t *src, size_t n,
+                            const lull__expo_fields_t *fields);
+void lull__expo_gather_f64(const lull__expo_fields_t *fields, size_t n,
+                           uint8_t *dst);
+
 extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
     lull__expo_avx512;
 

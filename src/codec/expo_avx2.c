@@ -566,16 +566,6 @@ static void gather_f32(const lull__expo_fields_t *fields, size_t n,
     gather_tail(LULL__EXPO_F32, fields, n, i, dst, 4);
 }
 
-static void scatter_f64(const uint8_t *src, size_t n,
-                        const lull__expo_fields_t *fields) {
-    lull__expo_portable.scatter[LULL__EXPO_F64](src, n, fields);
-}
-
-static void gather_f64(const lull__expo_fields_t *fields, size_t n,
-                       uint8_t *dst) {
-    lull__expo_portable.gather[LULL__EXPO_F64](fields, n, dst);
-}
-
 const lull__expo_kernel_t lull__expo_avx2 = {
     .count = count,
     .split = split,
@@ -586,11 +576,11 @@ const lull__expo_kernel_t lull__expo_avx2 = {
     .scatter = {[LULL__EXPO_F32] = scatter_f32,
                 [LULL__EXPO_F16] = scatter_f16,
                 [LULL__EXPO_BF16] = scatter_bf16,
-                [LULL__EXPO_F64] = scatter_f64},
+                [LULL__EXPO_F64] = lull__expo_scatter_f64},
     .gather = {[LULL__EXPO_F32] = gather_f32,
                [LULL__EXPO_F16] = gather_f16,
                [LULL__EXPO_BF16] = gather_bf16,
-               [LULL__EXPO_F64] = gather_f64},
+               [LULL__EXPO_F64] = lull__expo_gather_f64},
 };
 #else
 typedef int lull__no_avx2;

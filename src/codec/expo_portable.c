@@ -164,8 +164,8 @@ static void gather_f16(const lull__expo_fields_t *fields, size_t n,
     }
 }
 
-static void scatter_f64(const uint8_t *src, size_t n,
-                        const lull__expo_fields_t *fields) {
+void lull__expo_scatter_f64(const uint8_t *src, size_t n,
+                            const lull__expo_fields_t *fields) {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = lull__load64(src + 8 * i);
         fields->exponents[i] = x >> 52 & 0x7ff;
@@ -177,8 +177,8 @@ static void scatter_f64(const uint8_t *src, size_t n,
     }
 }
 
-static void gather_f64(const lull__expo_fields_t *fields, size_t n,
-                       uint8_t *dst) {
+void lull__expo_gather_f64(const lull__expo_fields_t *fields, size_t n,
+                           uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = (uint64_t)fields->exponents[i] << 52;
         for (unsigned k = 0; k < 6; k++)
@@ -216,9 +216,9 @@ const lull__expo_kernel_t lull__expo_portable = {
     .scatter = {[LULL__EXPO_F32] = scatter_f32,
                 [LULL__EXPO_F16] = scatter_f16,
                 [LULL__EXPO_BF16] = scatter_bf16,
-                [LULL__EXPO_F64] = scatter_f64},
+                [LULL__EXPO_F64] = lull__expo_scatter_f64},
     .gather = {[LULL__EXPO_F32] = gather_f32,
                [LULL__EXPO_F16] = gather_f16,
                [LULL__EXPO_BF16] = gather_bf16,
-               [LULL__EXPO_F64] = gather_f64},
+               [LULL__EXPO_F64] = lull__expo_gather_f64},
 };
