@@ -7,21 +7,23 @@
 
 #include "cli.h"
 
-void cli_say(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
+static void say(const char *format, va_list args) {
     fputs("lull: ", stderr);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
+}
+
+void cli_say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
     va_end(args);
 }
 
 int cli_usage(const command_t *command, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fputs("lull: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    say(format, args);
     va_end(args);
     cli_print_usage(stderr, command);
     return CLI_USAGE;
