@@ -20,7 +20,8 @@ static int decide(const lull__io_t *io, fault_op_t op) {
     if (fault->hook != NULL)
         fault->hook(fault, op);
     __atomic_add_fetch(&fault->hits, 1, __ATOMIC_SEQ_CST);
-    return fault->error ? -fault->error : 1;
+    int error = __atomic_load_n(&fault->error, __ATOMIC_SEQ_CST);
+    return error ? -error : 1;
 }
 
 static const lull__io_t *below(const lull__io_t *io) {
@@ -143,8 +144,12 @@ void faultio_init(faultio_t *fault) {
 }
 
 void faultio_arm(faultio_t *fault, uint64_t at, int error) {
-    fault->error = error;
+    __atomic_store_n(&fault->error, error, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fault->calls, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fault->hits, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fault->at, at, __ATOMIC_SEQ_CST);
+}
+
+bool faultio_hit(const faultio_t *fault) {
+    return __atomic_load_n(&fault->hits, __ATOMIC_SEQ_CST) > 0;
 }

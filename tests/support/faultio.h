@@ -36,17 +36,19 @@ typedef struct faultio {
     uint64_t at;       /* the call, from 1, that fails; 0: none */
     bool from_then_on; /* and all later ones */
     int error;         /* errno of it; 0: a short transfer of 1 byte, where
-                          there are transfers */
+                          there are transfers; atomic */
     double slow_s;     /* every counted write takes so long */
     void (*hook)(struct faultio *fault, fault_op_t op); /* at `at`, before */
     void *hook_ctx;
     uint64_t calls; /* so far; atomic */
-    uint64_t hits;  /* calls that failed; atomic */
+    uint64_t hits;  /* calls that failed; read by faultio_hit */
 } faultio_t;
 
 /* Over the system's calls; counts everything, fails nothing. */
 void faultio_init(faultio_t *fault);
 /* Begins counting anew. */
 void faultio_arm(faultio_t *fault, uint64_t at, int error);
+/* Whether a call failed since; threads may still be making calls. */
+bool faultio_hit(const faultio_t *fault);
 
 #endif

@@ -387,7 +387,7 @@ static bool one_fault(const one_t *ones, uint64_t n, int error) {
     lull_status_t status = save_all(ckpt, 2, ones, 2);
     (void)lull_ckpt_close(ckpt);
     lull_ckpt_destroy(ckpt);
-    bool hit = fault.hits > 0;
+    bool hit = faultio_hit(&fault);
     faultio_arm(&fault, 0, 0);
     if (status == LULL_OK)
         assert_holds(2, ones, 2, 1);

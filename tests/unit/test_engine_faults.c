@@ -69,7 +69,7 @@ static bool one(uint64_t n, int error, bool from_then_on) {
     /* What happens after the commit (retention) is over before the next. */
     char sentence[1024];
     strcpy(sentence, lull_last_error());
-    bool hit = fault.hits > 0;
+    bool hit = faultio_hit(&fault);
     faultio_arm(&fault, 0, 0);
     if (status == LULL_OK) {
         assert_true(holds(2));
@@ -160,7 +160,7 @@ static void opening(void **state) {
         lull_ckpt_destroy(ckpt);
         faultio_arm(&fault, n, EIO);
         lull_status_t status = lull_ckpt_open(&options, &ckpt);
-        bool hit = fault.hits > 0;
+        bool hit = faultio_hit(&fault);
         faultio_arm(&fault, 0, 0);
         if (status == LULL_OK)
             lull_ckpt_destroy(ckpt);
@@ -239,7 +239,7 @@ static bool one_of_two(uint32_t faulty, uint64_t n) {
     assert_int_equal(outcome[0] | outcome[1], LULL_OK);
     faultio_arm(&fault, n, EIO);
     save_halves(ranks, 2, outcome);
-    bool hit = fault.hits > 0;
+    bool hit = faultio_hit(&fault);
     faultio_arm(&fault, 0, 0);
     bool there = verifies(2);
     for (uint32_t r = 0; r < 2; r++) {

@@ -100,7 +100,7 @@ static void storage(int error, bool harmless) {
     for (n = 1;; n++) {
         faultio_arm(&fault, n, error);
         lull_status_t status = read_all();
-        bool hit = fault.hits > 0;
+        bool hit = faultio_hit(&fault);
         faultio_arm(&fault, 0, 0);
         assert_int_equal(test_descriptors(), before);
         if (status != LULL_OK) {
