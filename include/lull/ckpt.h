@@ -59,6 +59,24 @@ typedef enum lull_ckpt_mode {
 typedef lull_status_t (*lull_ckpt_agree_fn)(void *ctx, uint64_t save, bool ok,
                                             bool *all_ok);
 
+/* A slower directory behind the first one. Rank 0 copies there in the
+ * background what is committed in the tier before it: a drained checkpoint has
+ * the same seq and step, and is committed there or absent. */
+#define LULL_CKPT_TIERS_MAX 7
+typedef struct lull_ckpt_tier {
+    size_t size;         /* sizeof(lull_ckpt_tier_t); the stride of arrays */
+    const char *dir;     /* created if missing; all ranks see it; copied */
+    uint32_t keep_last;  /* its own retention: the newest K, 0: keep all */
+    uint64_t keep_every; /* and every M-th step; 0: none */
+    uint32_t files;      /* the ranks' data files are merged into so many, for
+                            file systems that suffer from many; 0: as they are.
+                            More than there are ranks: one a rank. A header past
+                            25 MB still begins another file */
+} lull_ckpt_tier_t;
+
+#define LULL_CKPT_TIER_INIT \
+    { .size = sizeof(lull_ckpt_tier_t) }
+
 typedef struct lull_ckpt_options {
     size_t size;          /* sizeof(lull_ckpt_options_t) */
     const char *dir;      /* created if missing; copied */
@@ -96,6 +114,13 @@ typedef struct lull_ckpt_options {
      * takes one more thread and 14 MiB beside the staging buffer. The space
      * that a save asks for is that of its tensors raw. */
     const char *codec;
+    /* Tiers behind `dir`, fast to slow. A save is committed when it is in
+     * `dir`. Rank 0 drains, the newest first, what the retention of a slower
+     * tier would keep; until then no retention deletes it. A tier that fails
+     * stops nothing: it is tried again after a while and after the next
+     * commit. */
+    const lull_ckpt_tier_t *tiers;
+    size_t tier_count; /* at most LULL_CKPT_TIERS_MAX */
 } lull_ckpt_options_t;
 
 #define LULL_CKPT_OPTIONS_INIT \
@@ -104,7 +129,9 @@ typedef struct lull_ckpt_options {
 /* Opens the engine of one rank: allocates its one staging buffer and starts
  * its threads. Rank 0 creates the directory, takes its lock and removes what
  * crashed runs left. Blocks until the ranks agree on a run id when none is
- * given, commit_timeout_s at most.
+ * given, commit_timeout_s at most. With tiers rank 0 takes the lock of each,
+ * and the other ranks wait for rank 0's mark in each: LULL_ERR_NOT_FOUND names
+ * one that they do not see.
  * LULL_ERR_BUSY: another run holds the directory (host and pid are in the
  * sentence). LULL_ERR_INVALID: an option, named. LULL_ERR_IO, _PERMISSION,
  * _NO_SPACE: the directory cannot be used. LULL_ERR_TIMEOUT: no agreement. */
@@ -197,6 +224,13 @@ LULL_API lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
                                                 lull_ckpt_request_t *request,
                                                 int64_t timeout_ms);
 
+/* Every committed checkpoint that a tier wants is committed there, too. Only
+ * rank 0 drains: on others nothing is waited for. Saves still pending are not
+ * waited for. Any other failure than LULL_ERR_TIMEOUT is that of the last try
+ * of a checkpoint that is not drained yet; it is tried again later. */
+LULL_API lull_status_t lull_ckpt_wait_drained(lull_ckpt_t *ckpt,
+                                              int64_t timeout_ms);
+
 typedef enum lull_ckpt_stage {
     LULL_CKPT_QUEUED = 0,
     LULL_CKPT_COPYING = 1,
@@ -241,20 +275,27 @@ typedef struct lull_ckpt_stats {
     uint64_t buffer_peak;                      /* most of it in use at once */
     int64_t bytes_saved; /* by codecs: raw bytes less stored ones */
     double encode_s;     /* busy coding */
+    /* Of tiers, on rank 0. A checkpoint that is drained to two counts twice. */
+    uint64_t drained, drain_failed; /* copies committed; tries that failed */
+    uint64_t drain_pending;         /* copies still to be made */
+    uint64_t drain_bytes;           /* read from faster tiers so far */
+    double drain_s;                 /* busy draining */
 } lull_ckpt_stats_t;
 
 /* Counters since open. Any thread. */
 LULL_API lull_status_t lull_ckpt_stats(lull_ckpt_t *ckpt,
                                        lull_ckpt_stats_t *out);
 
-/* Waits for every save, stops the threads and reports the first failure no
- * wait has reported. Afterwards only destroy, requests' destroy,
- * lull_ckpt_test and lull_ckpt_stats may be called. Blocks. */
+/* Waits for every save and every drain, stops the threads and reports the
+ * first failure no wait has reported; if there is none, that of a tier which
+ * does not have what it should: the next open takes that up. Afterwards only
+ * destroy, requests' destroy, lull_ckpt_test and lull_ckpt_stats may be called.
+ * Blocks. */
 LULL_API lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt);
 
 /* Frees an engine. Without close first it cancels: threads are joined, an
- * abort note is left for the coordinator, nothing more is published. NULL is
- * harmless. */
+ * abort note is left for the coordinator, nothing more is published; drains
+ * are taken up by the next open. NULL is harmless. */
 LULL_API void lull_ckpt_destroy(lull_ckpt_t *ckpt);
 
 /* ---- Finding and reading ---------------------------------------------- */
@@ -277,6 +318,10 @@ typedef struct lull_ckpt_find_options {
                             could not load one ask for the next older */
     lull_ckpt_skip_fn on_skip;
     void *ctx;
+    /* Only lull_ckpt_find_in(), beside before_seq: before anything older comes
+     * the same checkpoint in the directories from this index on. How ranks
+     * that could not load a copy ask for another one. 0: none. */
+    size_t from_tier;
 } lull_ckpt_find_options_t;
 
 #define LULL_CKPT_FIND_OPTIONS_INIT \
@@ -289,6 +334,16 @@ typedef struct lull_ckpt_find_options {
 LULL_API lull_status_t lull_ckpt_find(const char *dir,
                                       const lull_ckpt_find_options_t *options,
                                       lull_ckpt_id_t *out);
+
+/* The same over several directories, fast to slow: the tiers of a run. The
+ * newest over all of them; of the same checkpoint the copy in the first one
+ * that is whole. *index: the directory it is in, for lull_ckpt_info_open();
+ * broadcast it beside the id. Directories that are not there are passed over
+ * unless all are. */
+LULL_API lull_status_t
+lull_ckpt_find_in(const char *const *dirs, size_t count,
+                  const lull_ckpt_find_options_t *options, lull_ckpt_id_t *out,
+                  size_t *index);
 
 /* A line of `lull ls`. */
 typedef struct lull_ckpt_entry {

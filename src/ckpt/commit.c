@@ -173,16 +173,24 @@ static lull_status_t lead_commit(lull_ckpt_request_t *save, uint64_t *seq) {
     if (status != LULL_OK)
         return status;
     *seq = manifest.seq;
-    status = lull__publish(save, &manifest);
+    lull__place_t place = {.dir = &save->ckpt->dir,
+                           .partial = &save->dir,
+                           .partial_name = save->dir_name,
+                           .run_id = save->ckpt->run_id,
+                           .number = save->number,
+                           .history = &save->ckpt->history};
+    status = lull__publish(&place, &manifest);
     lull__collect_free(&manifest);
     return status;
 }
 
 static void after_commit(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
-    lull__retention_t what = {&ckpt->dir, ckpt->run_id, save->number,
-                              ckpt->options.keep_last,
-                              ckpt->options.keep_every};
+    lull__retention_t what = {.dir = &ckpt->dir,
+                              .run_id = ckpt->run_id,
+                              .save = save->number,
+                              .keep_last = ckpt->options.keep_last,
+                              .keep_every = ckpt->options.keep_every};
     if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
         lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
                   lull_last_error());
@@ -202,7 +210,7 @@ static void lead(lull_ckpt_request_t *save) {
     keep_sentence(sentence);
     publish_verdict(save, status, seq);
     if (status == LULL_OK)
-        lull__publish_latest(save);
+        lull__publish_latest(&ckpt->dir, save->step);
     lull__error_set(sentence);
     if (status != LULL_OK)
         lull__save_fail(save, status);

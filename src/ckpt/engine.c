@@ -201,6 +201,9 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return lull__fail(LULL_ERR_UNSUPPORTED,
                           "lull_ckpt_open: agree is not supported yet: all "
                           "ranks must see dir");
+    if (options->tier_count > 0)
+        return lull__fail(LULL_ERR_UNSUPPORTED,
+                          "lull_ckpt_open: tiers are not supported yet");
     return lull__classes_parse(options->codec, &classes);
 }
 

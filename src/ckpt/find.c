@@ -99,6 +99,8 @@ static int by_seq(const void *a, const void *b) {
     const lull__candidate_t *x = a, *y = b;
     if (x->id.seq != y->id.seq)
         return x->id.seq < y->id.seq ? -1 : 1;
+    if (x->tier != y->tier) /* the fastest last: first from the end */
+        return x->tier > y->tier ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
@@ -126,8 +128,10 @@ lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
         status = gather.status;
     if (status == LULL_OK)
         drop_replaced(&gather);
-    for (size_t i = 0; status == LULL_OK && i < gather.count; i++)
+    for (size_t i = 0; status == LULL_OK && i < gather.count; i++) {
+        gather.rows[i].root = root;
         status = look(root, gather.rows[i].id.step, &gather.rows[i]);
+    }
     if (status != LULL_OK) {
         free(gather.rows);
         return status;
@@ -140,13 +144,12 @@ lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
 }
 
 /* The cheap checks are those of opening. */
-static lull_status_t check(const lull__dir_t *root,
-                           const lull__candidate_t *candidate) {
+static lull_status_t check(const lull__candidate_t *candidate) {
     lull_ckpt_info_t *info;
     if (candidate->status != LULL_OK)
         return lull__fail(candidate->status, "%s", candidate->why);
-    lull_status_t status =
-        lull__reader_open(root, candidate->name, candidate->id.seq, &info);
+    lull_status_t status = lull__reader_open(candidate->root, candidate->name,
+                                             candidate->id.seq, &info);
     if (status == LULL_OK)
         lull_ckpt_info_destroy(info);
     return status;
@@ -156,6 +159,30 @@ static lull_status_t check(const lull__dir_t *root,
  * or this library. */
 static bool may_skip(lull_status_t status) {
     return status != LULL_ERR_NO_MEMORY && status != LULL_ERR_VERSION;
+}
+
+/* What is looked through: the candidates of one or more directories. */
+typedef struct search {
+    lull_ckpt_find_options_t options;
+    lull__dir_t *roots; /* [root_count]; closed where there is none */
+    size_t root_count;
+    const char *where; /* for sentences */
+    lull__candidate_t *rows;
+    size_t count;
+} search_t;
+
+static void tell(const search_t *search, const lull__candidate_t *row,
+                 const char *why) {
+    if (search->options.on_skip != NULL)
+        search->options.on_skip(search->options.ctx, row->id, why);
+}
+
+static bool asked_for(const search_t *search, const lull__candidate_t *row) {
+    const lull_ckpt_find_options_t *options = &search->options;
+    if (options->before_seq == 0 || row->id.seq < options->before_seq)
+        return true;
+    return row->id.seq == options->before_seq && options->from_tier > 0 &&
+           row->tier >= options->from_tier;
 }
 
 /* `latest` names it. */
@@ -173,95 +200,172 @@ static bool hinted(const lull__dir_t *root, const char *name) {
 
 /* Those of unknown seq sort below all others: one that may be newer than the
  * one found, by its step or by the hint, is not passed over in silence. */
-static lull_status_t tell_unordered(const lull__dir_t *root,
-                                    const lull_ckpt_find_options_t *options,
-                                    const lull__candidate_t *rows, size_t count,
-                                    uint64_t found_step) {
-    for (size_t i = 0; i < count && rows[i].id.seq == 0; i++) {
-        if (rows[i].id.step <= found_step && !hinted(root, rows[i].name))
+static lull_status_t tell_unordered(const search_t *search,
+                                    const lull__candidate_t *found) {
+    for (size_t i = 0; i < search->count && search->rows[i].id.seq == 0; i++) {
+        const lull__candidate_t *row = &search->rows[i];
+        if (row->id.step <= found->id.step && !hinted(row->root, row->name))
             continue;
-        if (!may_skip(rows[i].status))
-            return lull__fail(rows[i].status, "%s", rows[i].why);
-        if (options->on_skip != NULL)
-            options->on_skip(options->ctx, rows[i].id, rows[i].why);
+        if (!may_skip(row->status))
+            return lull__fail(row->status, "%s", row->why);
+        tell(search, row, row->why);
     }
     return LULL_OK;
 }
 
-static lull_status_t find_latest(const lull__dir_t *root,
-                                 const lull_ckpt_find_options_t *options,
-                                 const lull__candidate_t *rows, size_t count,
-                                 lull_ckpt_id_t *out) {
-    size_t skipped = 0, all = count;
-    while (count-- > 0) {
-        if (options->before_seq != 0 &&
-            rows[count].id.seq >= options->before_seq)
+static lull_status_t find_latest(const search_t *search,
+                                 const lull__candidate_t **out) {
+    size_t skipped = 0;
+    for (size_t i = search->count; i-- > 0;) {
+        const lull__candidate_t *row = &search->rows[i];
+        if (!asked_for(search, row))
             continue;
-        lull_status_t status = check(root, &rows[count]);
-        if (status == LULL_OK && options->before_seq == 0)
-            status =
-                tell_unordered(root, options, rows, all, rows[count].id.step);
+        lull_status_t status = check(row);
+        if (status == LULL_OK && search->options.before_seq == 0)
+            status = tell_unordered(search, row);
         else if (status != LULL_OK && may_skip(status)) {
             skipped++;
-            if (options->on_skip != NULL)
-                options->on_skip(options->ctx, rows[count].id,
-                                 lull_last_error());
+            tell(search, row, lull_last_error());
             continue;
         }
-        if (status == LULL_OK)
-            *out = rows[count].id;
+        *out = row;
         return status;
     }
     if (skipped > 0)
         return lull__fail(LULL_ERR_NOT_FOUND,
-                          "%s: no whole checkpoint, %zu damaged", root->path,
+                          "%s: no whole checkpoint, %zu damaged", search->where,
                           skipped);
-    return lull__fail(LULL_ERR_NOT_FOUND, "%s: no checkpoint", root->path);
+    return lull__fail(LULL_ERR_NOT_FOUND, "%s: no checkpoint", search->where);
 }
 
-static lull_status_t find_step(const lull__dir_t *root,
-                               const lull_ckpt_find_options_t *options,
-                               const lull__candidate_t *rows, size_t count,
-                               lull_ckpt_id_t *out) {
-    for (size_t i = 0; i < count; i++) {
-        if (rows[i].id.step != options->step ||
-            (options->before_seq != 0 && rows[i].id.seq >= options->before_seq))
+/* A damaged copy is passed over for another copy, not for another save of the
+ * same step. */
+static lull_status_t find_step(const search_t *search,
+                               const lull__candidate_t **out) {
+    const lull__candidate_t *damaged = NULL;
+    char why[LULL__SENTENCE_MAX];
+    lull_status_t first = LULL_OK;
+    for (size_t i = search->count; i-- > 0;) {
+        const lull__candidate_t *row = &search->rows[i];
+        if (row->id.step != search->options.step || !asked_for(search, row) ||
+            (damaged != NULL && damaged->id.seq != row->id.seq))
             continue;
-        lull_status_t status = check(root, &rows[i]);
-        if (status == LULL_OK)
-            *out = rows[i].id;
-        return as_damage(status);
+        lull_status_t status = check(row);
+        *out = row;
+        if (status == LULL_OK && damaged != NULL)
+            tell(search, damaged, why);
+        if (status == LULL_OK || !may_skip(status))
+            return status;
+        if (damaged == NULL) {
+            damaged = row;
+            first = as_damage(status);
+            lull__text_copy(why, sizeof why, lull_last_error());
+        }
     }
+    if (damaged != NULL)
+        return lull__fail(first, "%s", why);
     return lull__fail(LULL_ERR_NOT_FOUND, "%s: no checkpoint of step %llu",
-                      root->path, (unsigned long long)options->step);
+                      search->where, (unsigned long long)search->options.step);
+}
+
+/* Adds the candidates of one directory. */
+static lull_status_t add_root(search_t *search, size_t tier) {
+    lull__candidate_t *rows, *grown;
+    size_t count;
+    lull_status_t status =
+        lull__candidates(&search->roots[tier], &rows, &count);
+    if (status != LULL_OK || count == 0) {
+        if (status == LULL_OK)
+            free(rows);
+        return status;
+    }
+    grown = realloc(search->rows, (search->count + count) * sizeof *grown);
+    if (grown == NULL) {
+        free(rows);
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu checkpoints", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i].tier = tier;
+        grown[search->count++] = rows[i];
+    }
+    search->rows = grown;
+    free(rows);
+    return LULL_OK;
+}
+
+/* Opens all that are there; one at least has to be. */
+static lull_status_t open_roots(search_t *search, const char *const *dirs) {
+    char first[LULL__SENTENCE_MAX] = "";
+    size_t opened = 0;
+    for (size_t i = 0; i < search->root_count; i++) {
+        lull_status_t status =
+            lull__dir_open(lull__io_default(), dirs[i], &search->roots[i]);
+        if (status == LULL_OK) {
+            opened++;
+            status = add_root(search, i);
+        } else if (status == LULL_ERR_NOT_FOUND) {
+            search->roots[i] = (lull__dir_t)LULL__DIR_CLOSED;
+            if (first[0] == '\0')
+                lull__text_copy(first, sizeof first, lull_last_error());
+            status = LULL_OK;
+        }
+        if (status != LULL_OK)
+            return status;
+    }
+    if (opened == 0)
+        return lull__fail(LULL_ERR_NOT_FOUND, "%s", first);
+    if (search->count > 1)
+        qsort(search->rows, search->count, sizeof *search->rows, by_seq);
+    return LULL_OK;
+}
+
+lull_status_t lull_ckpt_find_in(const char *const *dirs, size_t count,
+                                const lull_ckpt_find_options_t *options,
+                                lull_ckpt_id_t *out, size_t *index) {
+    search_t search = {.options = LULL_CKPT_FIND_OPTIONS_INIT,
+                       .root_count = count};
+    const lull__candidate_t *found = NULL;
+    if (dirs == NULL || out == NULL || index == NULL || count == 0)
+        return lull__fail(LULL_ERR_INVALID, "lull_ckpt_find_in: %s",
+                          count ? "NULL" : "no directory");
+    for (size_t i = 0; i < count; i++)
+        if (dirs[i] == NULL)
+            return lull__fail(LULL_ERR_INVALID,
+                              "lull_ckpt_find_in: directory %zu is NULL", i);
+    if (options != NULL)
+        memcpy(&search.options, options,
+               options->size < sizeof search.options ? options->size
+                                                     : sizeof search.options);
+    search.where = dirs[0];
+    search.roots = calloc(count, sizeof *search.roots);
+    if (search.roots == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu directories", count);
+    for (size_t i = 0; i < count; i++)
+        search.roots[i] = (lull__dir_t)LULL__DIR_CLOSED;
+    lull_status_t status = open_roots(&search, dirs);
+    if (status == LULL_OK)
+        status = search.options.step == LULL_LATEST
+                     ? find_latest(&search, &found)
+                     : find_step(&search, &found);
+    if (status == LULL_OK) {
+        *out = found->id;
+        *index = found->tier;
+    }
+    for (size_t i = 0; i < count; i++)
+        lull__dir_close(&search.roots[i]);
+    free(search.roots);
+    free(search.rows);
+    return status;
 }
 
 lull_status_t lull_ckpt_find(const char *dir,
                              const lull_ckpt_find_options_t *options,
                              lull_ckpt_id_t *out) {
-    lull_ckpt_find_options_t all = LULL_CKPT_FIND_OPTIONS_INIT;
-    lull__candidate_t *rows;
-    lull__dir_t root;
-    size_t count;
+    size_t index;
     if (dir == NULL || out == NULL)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_find: %s is NULL",
                           dir ? "out" : "dir");
-    if (options != NULL)
-        memcpy(&all, options,
-               options->size < sizeof all ? options->size : sizeof all);
-    lull_status_t status = lull__dir_open(lull__io_default(), dir, &root);
-    if (status != LULL_OK)
-        return status;
-    status = lull__candidates(&root, &rows, &count);
-    if (status != LULL_OK)
-        goto no_rows;
-    status = all.step == LULL_LATEST
-                 ? find_latest(&root, &all, rows, count, out)
-                 : find_step(&root, &all, rows, count, out);
-    free(rows);
-no_rows:
-    lull__dir_close(&root);
-    return status;
+    return lull_ckpt_find_in(&dir, 1, options, out, &index);
 }
 
 /* ---- Listing ---- */

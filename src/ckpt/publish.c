@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/log.h"
 
-static lull_status_t write_manifest(lull_ckpt_request_t *save,
+static lull_status_t write_manifest(const lull__place_t *place,
                                     const lull__manifest_t *manifest) {
     lull__memory_t memory = {0};
     lull__out_t *out;
@@ -21,7 +22,7 @@ static lull_status_t write_manifest(lull_ckpt_request_t *save,
     lull__publish_t what = {"tmp-" LULL__MANIFEST, LULL__MANIFEST, memory.data,
                             memory.bytes, true};
     if (status == LULL_OK)
-        status = lull__file_publish(&save->dir, &what);
+        status = lull__file_publish(place->partial, &what);
     free(memory.data);
     return status;
 }
@@ -29,22 +30,22 @@ static lull_status_t write_manifest(lull_ckpt_request_t *save,
 /* The same step was saved before, and directories cannot be exchanged: the old
  * one moves aside, and comes back (here or at the next open) unless the new
  * one takes its place. */
-static lull_status_t replace_in_two(lull_ckpt_request_t *save,
+static lull_status_t replace_in_two(const lull__place_t *place, uint64_t step,
                                     const char *home) {
-    lull_ckpt_t *ckpt = save->ckpt;
+    const lull__dir_t *dir = place->dir;
     lull__entry_name_t old;
-    lull__naming_old(old, save->step, ckpt->run_id, save->number);
-    lull_status_t status = lull__dir_rename(&ckpt->dir, home, NULL, old, 0);
+    lull__naming_old(old, step, place->run_id, place->number);
+    lull_status_t status = lull__dir_rename(dir, home, NULL, old, 0);
     if (status != LULL_OK)
         return status;
-    status = lull__dir_sync(&ckpt->dir);
+    status = lull__dir_sync(dir);
     if (status == LULL_OK)
-        status = lull__dir_rename(&ckpt->dir, save->dir_name, NULL, home, 0);
+        status = lull__dir_rename(dir, place->partial_name, NULL, home, 0);
     if (status == LULL_OK)
         return LULL_OK;
     char sentence[LULL__SENTENCE_MAX];
     snprintf(sentence, sizeof sentence, "%s", lull_last_error());
-    if (lull__dir_rename(&ckpt->dir, old, NULL, home, 0) != LULL_OK)
+    if (lull__dir_rename(dir, old, NULL, home, 0) != LULL_OK)
         lull__log(LULL_LOG_ERROR,
                   "the old checkpoint comes back at the next "
                   "open: %s",
@@ -53,53 +54,68 @@ static lull_status_t replace_in_two(lull_ckpt_request_t *save,
     return status;
 }
 
-static lull_status_t move_home(lull_ckpt_request_t *save, const char *home,
-                               bool *exchanged) {
-    lull_ckpt_t *ckpt = save->ckpt;
-    const lull__io_t *io = ckpt->io;
+static lull_status_t move_home(const lull__place_t *place, uint64_t step,
+                               const char *home, bool *exchanged) {
+    const lull__dir_t *dir = place->dir;
+    const lull__io_t *io = dir->io;
+    const char *partial = place->partial_name;
     *exchanged = false;
-    if (!lull__dir_has(&ckpt->dir, home))
-        return lull__dir_rename(&ckpt->dir, save->dir_name, NULL, home, 0);
-    int rc = io->ops->rename(io, ckpt->dir.fd, save->dir_name, ckpt->dir.fd,
-                             home, RENAME_EXCHANGE);
+    if (!lull__dir_has(dir, home))
+        return lull__dir_rename(dir, partial, NULL, home, 0);
+    int rc =
+        io->ops->rename(io, dir->fd, partial, dir->fd, home, RENAME_EXCHANGE);
     *exchanged = rc == 0;
     if (rc == -EINVAL || rc == -ENOSYS || rc == -EOPNOTSUPP)
-        return replace_in_two(save, home);
+        return replace_in_two(place, step, home);
     if (rc < 0)
         return lull__fail_errno(-rc, "%s: exchanging %s and %s failed",
-                                ckpt->dir.path, save->dir_name, home);
+                                dir->path, partial, home);
     return LULL_OK;
 }
 
 /* The one that was replaced lies under the partial or the old name now. */
-static void drop_replaced(lull_ckpt_request_t *save, bool exchanged) {
-    lull_ckpt_t *ckpt = save->ckpt;
-    lull__retention_t what = {&ckpt->dir, ckpt->run_id, save->number, 0, 0};
+static void drop_replaced(const lull__place_t *place, uint64_t step,
+                          bool exchanged) {
+    lull__retention_t what = {
+        .dir = place->dir, .run_id = place->run_id, .save = place->number};
     lull__entry_name_t old;
-    lull__naming_old(old, save->step, ckpt->run_id, save->number);
-    const char *name = exchanged ? save->dir_name : old;
-    if (!lull__dir_has(&ckpt->dir, name))
+    lull__naming_old(old, step, place->run_id, place->number);
+    const char *name = exchanged ? place->partial_name : old;
+    if (!lull__dir_has(place->dir, name))
         return;
-    if (lull__trash(&what, name, save->step) != LULL_OK)
+    if (lull__trash(&what, name, step) != LULL_OK)
         lull__log(LULL_LOG_WARN, "left for the next run to delete: %s",
                   lull_last_error());
 }
 
-lull_status_t lull__publish(lull_ckpt_request_t *save,
+/* In the history: the seq is taken, and, committed, the row is there. Without
+ * memory it is missing until the next open: then it is kept longer than asked,
+ * no harm. */
+static void note(const lull__place_t *place, const lull__manifest_t *manifest,
+                 bool committed) {
+    if (place->lock != NULL)
+        pthread_mutex_lock(place->lock);
+    lull__history_taken(place->history, manifest->seq);
+    if (committed && lull__history_add(place->history, manifest) != LULL_OK)
+        lull__log(LULL_LOG_WARN, "%s", lull_last_error());
+    if (place->lock != NULL)
+        pthread_mutex_unlock(place->lock);
+}
+
+lull_status_t lull__publish(const lull__place_t *place,
                             const lull__manifest_t *manifest) {
-    lull_ckpt_t *ckpt = save->ckpt;
     lull__entry_name_t home;
     bool exchanged;
-    lull__naming_step(home, save->step);
-    lull_status_t status = write_manifest(save, manifest);
+    lull__naming_step(home, manifest->step);
+    lull_status_t status = write_manifest(place, manifest);
     if (status == LULL_OK)
-        status = lull__dir_sync(&save->dir);
+        status = lull__dir_sync(place->partial);
     if (status == LULL_OK)
-        status = move_home(save, home, &exchanged);
+        status = move_home(place, manifest->step, home, &exchanged);
     if (status != LULL_OK)
         return status;
-    lull__history_taken(&ckpt->history, manifest->seq);
-    if (lull__dir_sync(&ckpt->dir) != LULL_OK) {
+    note(place, manifest, false);
+    if (lull__dir_sync(place->dir) != LULL_OK) {
         char why[LULL__SENTENCE_MAX];
         snprintf(why, sizeof why, "%s", lull_last_error());
         return lull__fail(LULL_ERR_DURABILITY_UNKNOWN,
@@ -107,28 +123,24 @@ lull_status_t lull__publish(lull_ckpt_request_t *save,
                           "%.700s",
                           home, why);
     }
-    /* Committed. Without memory the row is missing until the next open: then
-     * it is kept longer than asked, no harm. */
-    if (lull__history_add(&ckpt->history, manifest->seq, save->step) != LULL_OK)
-        lull__log(LULL_LOG_WARN, "%s", lull_last_error());
-    drop_replaced(save, exchanged);
+    note(place, manifest, true);
+    drop_replaced(place, manifest->step, exchanged);
     return LULL_OK;
 }
 
-static lull_status_t write_latest(lull_ckpt_request_t *save) {
-    lull_ckpt_t *ckpt = save->ckpt;
+static lull_status_t write_latest(const lull__dir_t *dir, uint64_t step) {
     lull__entry_name_t home;
     char text[LULL__ENTRY_MAX + 2];
-    lull__naming_step(home, save->step);
+    lull__naming_step(home, step);
     int n = snprintf(text, sizeof text, "%s\n", home);
     lull__publish_t what = {LULL__LULL_DIR "/tmp-" LULL__LATEST_FILE,
                             LULL__LATEST_FILE, text, (uint64_t)n, true};
-    lull_status_t status = lull__file_publish(&ckpt->dir, &what);
-    return status != LULL_OK ? status : lull__dir_sync(&ckpt->dir);
+    lull_status_t status = lull__file_publish(dir, &what);
+    return status != LULL_OK ? status : lull__dir_sync(dir);
 }
 
-void lull__publish_latest(lull_ckpt_request_t *save) {
-    if (write_latest(save) != LULL_OK)
+void lull__publish_latest(const lull__dir_t *dir, uint64_t step) {
+    if (write_latest(dir, step) != LULL_OK)
         lull__log(LULL_LOG_WARN, "the hint 'latest' is not written: %s",
                   lull_last_error());
 }

@@ -64,6 +64,8 @@ struct lull_ckpt_info {
 
 /* A directory that may be a checkpoint, and what its manifest says. */
 typedef struct lull__candidate {
+    const lull__dir_t *root; /* where it is */
+    size_t tier;             /* of several roots; 0 */
     lull__entry_name_t name;
     lull_ckpt_id_t id;    /* seq 0: the manifest could not be read */
     lull_status_t status; /* of reading the manifest */

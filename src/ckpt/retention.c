@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "lock.h"
@@ -14,13 +15,9 @@
 
 #define MANIFEST_MAX ((uint64_t)1 << 32)
 
-static int by_seq(const void *a, const void *b) {
-    const lull__history_row_t *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-static lull_status_t append(lull__history_t *history, uint64_t seq,
-                            uint64_t step) {
+/* Keeps the order of seq: what is drained comes late. */
+static lull_status_t insert(lull__history_t *history,
+                            const lull__history_row_t *row) {
     if (history->count == history->room) {
         size_t room = history->room ? 2 * history->room : 16;
         lull__history_row_t *rows = realloc(history->rows, room * sizeof *rows);
@@ -29,8 +26,11 @@ static lull_status_t append(lull__history_t *history, uint64_t seq,
         history->rows = rows;
         history->room = room;
     }
-    history->rows[history->count++] = (lull__history_row_t){seq, step};
-    lull__history_taken(history, seq);
+    size_t at = history->count++;
+    for (; at > 0 && history->rows[at - 1].seq > row->seq; at--)
+        history->rows[at] = history->rows[at - 1];
+    history->rows[at] = *row;
+    lull__history_taken(history, row->seq);
     return LULL_OK;
 }
 
@@ -42,10 +42,31 @@ static void forget_step(lull__history_t *history, uint64_t step) {
     history->count = kept;
 }
 
-lull_status_t lull__history_add(lull__history_t *history, uint64_t seq,
-                                uint64_t step) {
-    forget_step(history, step);
-    return append(history, seq, step);
+static lull__history_row_t row_of(const lull__manifest_t *manifest) {
+    lull__hash_t hash;
+    uint64_t numbers[2] = {manifest->save, (uint64_t)manifest->time};
+    lull__hash_begin(&hash);
+    lull__hash_update(&hash, manifest->run_id, strlen(manifest->run_id));
+    lull__hash_update(&hash, numbers, sizeof numbers);
+    return (lull__history_row_t){manifest->seq, manifest->step,
+                                 lull__hash_end(&hash), false};
+}
+
+lull_status_t lull__history_add(lull__history_t *history,
+                                const lull__manifest_t *manifest) {
+    lull__history_row_t row = row_of(manifest);
+    forget_step(history, row.step);
+    return insert(history, &row);
+}
+
+lull__history_row_t *lull__history_find(const lull__history_t *history,
+                                        const lull__history_row_t *row) {
+    for (size_t i = history->count; i-- > 0;)
+        if (history->rows[i].seq == row->seq &&
+            history->rows[i].step == row->step &&
+            history->rows[i].origin == row->origin)
+            return &history->rows[i];
+    return NULL;
 }
 
 void lull__history_free(lull__history_t *history) {
@@ -58,9 +79,9 @@ void lull__history_taken(lull__history_t *history, uint64_t seq) {
         history->last = seq;
 }
 
-/* The seq of DIR/name, from its manifest. */
-static lull_status_t read_seq(const lull__dir_t *dir, const char *name,
-                              uint64_t *seq) {
+/* What the manifest of DIR/name says. */
+static lull_status_t read_row(const lull__dir_t *dir, const char *name,
+                              lull__history_row_t *row) {
     lull__dir_t step;
     char *text;
     uint64_t n;
@@ -74,7 +95,7 @@ static lull_status_t read_seq(const lull__dir_t *dir, const char *name,
         return status;
     status = lull__manifest_parse(text, n, name, &manifest);
     if (status == LULL_OK) {
-        *seq = manifest.seq;
+        *row = row_of(&manifest);
         lull__manifest_free(&manifest);
     }
     free(text);
@@ -90,15 +111,16 @@ typedef struct scan {
 static int scan_name(void *ctx, const char *name) {
     scan_t *scan = ctx;
     lull__naming_t naming;
-    uint64_t seq;
+    lull__history_row_t row;
     if (lull__naming_parse(name, &naming) != LULL__NAMING_STEP)
         return 0;
-    lull_status_t status = read_seq(scan->dir, name, &seq);
+    lull_status_t status = read_row(scan->dir, name, &row);
     if (status == LULL_ERR_NO_MEMORY)
         scan->status = status;
-    else if (status == LULL_OK)
-        scan->status = append(scan->history, seq, naming.step);
-    else
+    else if (status == LULL_OK) {
+        row.step = naming.step;
+        scan->status = insert(scan->history, &row);
+    } else
         lull__log(LULL_LOG_WARN, "%s/%s is left alone: %s", scan->dir->path,
                   name, lull_last_error());
     return scan->status != LULL_OK;
@@ -110,8 +132,6 @@ lull_status_t lull__history_scan(const lull__dir_t *dir,
     lull_status_t status = lull__dir_list(dir, scan_name, &scan);
     if (status == LULL_OK)
         status = scan.status;
-    if (history->count > 0)
-        qsort(history->rows, history->count, sizeof *history->rows, by_seq);
     return status;
 }
 
@@ -173,7 +193,8 @@ lull_status_t lull__retention_run(const lull__retention_t *what,
     for (size_t i = 0; i < rows; i++) {
         lull__history_row_t row = history->rows[i];
         lull_status_t status = LULL_OK;
-        bool stays = keeps(what, history, i);
+        bool stays = keeps(what, history, i) ||
+                     (what->wanted != NULL && what->wanted(what->ctx, &row));
         if (!stays) {
             lull__entry_name_t name;
             lull__naming_step(name, row.step);
@@ -213,7 +234,10 @@ lull_status_t lull_ckpt_prune(const char *path, uint32_t keep_last,
         status = lull__lock_take(&lull, run_id, &lock);
     if (status == LULL_OK)
         status = lull__history_scan(&dir, &history);
-    lull__retention_t what = {&dir, run_id, 0, keep_last, keep_every};
+    lull__retention_t what = {.dir = &dir,
+                              .run_id = run_id,
+                              .keep_last = keep_last,
+                              .keep_every = keep_every};
     if (status == LULL_OK)
         status = lull__retention_run(&what, &history, deleted);
     lull__history_free(&history);

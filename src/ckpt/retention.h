@@ -5,10 +5,13 @@
 #include <lull/ckpt.h>
 
 #include "io/file.h"
+#include "manifest.h"
 #include "naming.h"
 
 typedef struct lull__history_row {
     uint64_t seq, step;
+    uint64_t origin; /* of which save: the same in every tier */
+    bool stuck;      /* cannot be drained: not waited for */
 } lull__history_row_t;
 
 /* Committed checkpoints by ascending seq. Zeros are an empty one. */
@@ -25,8 +28,11 @@ lull_status_t lull__history_scan(const lull__dir_t *dir,
 /* A seq is taken, whatever becomes of the row. */
 void lull__history_taken(lull__history_t *history, uint64_t seq);
 /* A commit: takes the place of an older one of the same step. */
-lull_status_t lull__history_add(lull__history_t *history, uint64_t seq,
-                                uint64_t step);
+lull_status_t lull__history_add(lull__history_t *history,
+                                const lull__manifest_t *manifest);
+/* NULL: not there. */
+lull__history_row_t *lull__history_find(const lull__history_t *history,
+                                        const lull__history_row_t *row);
 void lull__history_free(lull__history_t *history);
 
 typedef struct lull__retention {
@@ -35,6 +41,10 @@ typedef struct lull__retention {
     uint64_t save;
     uint32_t keep_last;  /* 0: all */
     uint64_t keep_every; /* 0: none */
+    /* NULL, or tells of a row that is not kept by the rules whether something
+     * else still wants it. */
+    bool (*wanted)(void *ctx, const lull__history_row_t *row);
+    void *ctx;
 } lull__retention_t;
 
 /* Deletes what is not kept; what a reader holds, or cannot be deleted, stays

@@ -139,6 +139,11 @@ lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
                 timeout_ms);
 }
 
+lull_status_t lull_ckpt_wait_drained(lull_ckpt_t *ckpt, int64_t timeout_ms) {
+    (void)timeout_ms;
+    return lull__engine_check(ckpt, "lull_ckpt_wait_drained", false);
+}
+
 /* With the lock held. */
 static lull_ckpt_stage_t stage_of(const lull_ckpt_request_t *save) {
     if (save->status != LULL_OK)
