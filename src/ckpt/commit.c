@@ -190,7 +190,8 @@ static void after_commit(lull_ckpt_request_t *save) {
                               .run_id = ckpt->run_id,
                               .save = save->number,
                               .keep_last = ckpt->options.keep_last,
-                              .keep_every = ckpt->options.keep_every};
+                              .keep_every = ckpt->options.keep_every,
+                              .deleter = ckpt->deleter};
     if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
         lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
                   lull_last_error());

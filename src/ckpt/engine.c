@@ -362,6 +362,8 @@ static lull_status_t start(lull_ckpt_t *ckpt) {
     how.buffer_bytes = lull__ring_bytes(ckpt->ring);
     status = lull__io_queue_create(&how, &ckpt->queue);
     if (status == LULL_OK)
+        status = lull__deleter_create(&ckpt->dir, &how.thread, &ckpt->deleter);
+    if (status == LULL_OK)
         status = start_encoder(ckpt);
     if (status == LULL_OK)
         status = start_copiers(ckpt);
@@ -438,6 +440,8 @@ static void stop(lull_ckpt_t *ckpt) {
     while (ckpt->copier_count > 0)
         ckpt->device->exec->queue_destroy(
             ckpt->device, ckpt->copiers[--ckpt->copier_count].queue);
+    lull__deleter_destroy(ckpt->deleter); /* under the lock of DIR */
+    ckpt->deleter = NULL;
     lull__lock_drop(ckpt->dir_lock);
     ckpt->dir_lock = NULL;
 }

@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "deleter.h"
 #include "device/device.h"
 #include "io/file.h"
 #include "io/queue.h"
@@ -156,6 +157,7 @@ struct lull_ckpt {
     lull__ring_t *ring;
     lull__chunk_t *chunks; /* one for each slot of the ring */
     lull__io_queue_t *queue;
+    lull__deleter_t *deleter; /* of what retention lets go */
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
     lull__history_t history;  /* rank 0: what is committed; the committer's */
     bool direct_refused, direct_probed; /* the opener's */

@@ -156,22 +156,25 @@ static lull_status_t lock_manifest(const lull__dir_t *dir, const char *name,
 
 lull_status_t lull__trash(const lull__retention_t *what, const char *name,
                           uint64_t step) {
-    lull__entry_name_t trash;
-    lull__dir_t dir;
-    lull__file_t manifest;
-    lull__naming_trash(trash, what->run_id, what->save, step);
-    lull_status_t status = lock_manifest(what->dir, name, &dir, &manifest);
+    lull__trash_t *trash = calloc(1, sizeof *trash);
+    if (trash == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "deleting %s", name);
+    lull__naming_trash(trash->name, what->run_id, what->save, step);
+    lull_status_t status =
+        lock_manifest(what->dir, name, &trash->dir, &trash->manifest);
     if (status == LULL_OK)
-        status = lull__dir_rename(what->dir, name, what->dir, trash, 0);
+        status = lull__dir_rename(what->dir, name, what->dir, trash->name, 0);
     /* The name is gone for good before the first byte is: after a crash it is
      * whole, or it is trash. */
     if (status == LULL_OK)
         status = lull__dir_sync(what->dir);
-    if (status == LULL_OK)
-        status = lull__dir_remove_tree(what->dir, trash);
-    (void)lull__file_close(&manifest);
-    lull__dir_close(&dir);
-    return status;
+    if (status != LULL_OK) {
+        lull__trash_free(trash);
+        return status;
+    }
+    return lull__deleter_add(what->deleter, trash)
+               ? LULL_OK
+               : lull__trash_delete(what->dir, trash);
 }
 
 static bool keeps(const lull__retention_t *what, const lull__history_t *history,

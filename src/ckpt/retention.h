@@ -4,6 +4,7 @@
 
 #include <lull/ckpt.h>
 
+#include "deleter.h"
 #include "io/file.h"
 #include "manifest.h"
 #include "naming.h"
@@ -45,6 +46,7 @@ typedef struct lull__retention {
      * else still wants it. */
     bool (*wanted)(void *ctx, const lull__history_row_t *row);
     void *ctx;
+    lull__deleter_t *deleter; /* NULL: deleted before the call returns */
 } lull__retention_t;
 
 /* Deletes what is not kept; what a reader holds, or cannot be deleted, stays
@@ -52,8 +54,8 @@ typedef struct lull__retention {
 lull_status_t lull__retention_run(const lull__retention_t *what,
                                   lull__history_t *history, size_t *deleted);
 
-/* Renames DIR/name to trash, syncs DIR, deletes it. LULL_ERR_BUSY: a reader
- * holds it. */
+/* Renames DIR/name to trash, syncs DIR, and has it deleted. LULL_ERR_BUSY: a
+ * reader holds it. */
 lull_status_t lull__trash(const lull__retention_t *what, const char *name,
                           uint64_t step);
 

@@ -71,12 +71,27 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
     }
 }
 
+/* Waits for the saves before this one, and until what they let go is deleted:
+ * then a disk has the room it can have. */
+static void await_room(lull_ckpt_request_t *save) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    pthread_mutex_lock(&ckpt->lock);
+    while (ckpt->pending != save && !ckpt->cancel)
+        pthread_cond_wait(&ckpt->changed, &ckpt->lock);
+    pthread_mutex_unlock(&ckpt->lock);
+    lull__deleter_wait(ckpt->deleter);
+}
+
 static lull_status_t check_space(lull_ckpt_request_t *save) {
     const lull__io_t *io = save->ckpt->io;
     uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
     for (size_t f = 0; f < save->file_count; f++)
         need += save->files[f].room + save->files[f].most_bytes;
     int rc = io->ops->space(io, save->dir.fd, &have);
+    if (rc == 0 && have < need) {
+        await_room(save);
+        rc = io->ops->space(io, save->dir.fd, &have);
+    }
     if (rc == 0 && have < need)
         return lull__fail(LULL_ERR_NO_SPACE,
                           "%s: step %" PRIu64 " needs %" PRIu64
