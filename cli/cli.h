@@ -53,8 +53,9 @@ extern const command_t command_ls, command_show, command_verify, command_export,
 int cli_run(const command_t *command, int argc, char **argv);
 void cli_print_usage(FILE *to, const command_t *command);
 void cli_print_help(const command_t *command);
-/* All commands as one man page in roff. */
-void cli_print_man(const command_t *const *commands);
+/* All commands as lines of fields, of which the man page and the shell's
+ * completion are made. */
+void cli_print_table(const command_t *const *commands);
 
 /* Prints "lull: TEXT" to stderr. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -311,18 +311,18 @@ static const option_t options[] = {
 
 const command_t command_codec = {
     .name = "codec",
-    .arguments = "encode|decode IN OUT, or codec compare FILE...",
+    .arguments = "encode|decode|compare FILE...",
     .summary = "Encode and decode arrays, or compare the codecs on them",
     .help =
-        "encode reads a raw array (--dtype) or one tensor (--tensor) and\n"
-        "writes frames, or with --bare the stream that the zfp program or\n"
-        "MPC would write; decode writes the raw array. --bare needs --codec\n"
-        "and --dtype, to decode also --count.\n"
+        "encode IN OUT reads a raw array (--dtype) or one tensor (--tensor)\n"
+        "and writes frames, or with --bare the stream that the zfp program\n"
+        "or MPC would write; decode IN OUT writes the raw array. --bare needs\n"
+        "--codec and --dtype, to decode also --count.\n"
         "\n"
-        "compare shows what every codec would do with raw arrays (--dtype),\n"
-        "safetensors files or checkpoints: ratio, relative L2 error, largest\n"
-        "error and speed on one core, for each class of tensors (names that\n"
-        "differ in numbers only) and in all.",
+        "compare FILE... shows what every codec would do with raw arrays\n"
+        "(--dtype), safetensors files or checkpoints: ratio, relative L2\n"
+        "error, largest error and speed on one core, for each class of\n"
+        "tensors (names that differ in numbers only) and in all.",
     .options = options,
     .least = 2,
     .most = 10000,

@@ -60,8 +60,8 @@ static int dispatch(int argc, char **argv) {
         printf("lull %s\n", lull_version());
         return CLI_OK;
     }
-    if (strcmp(argv[1], "--man") == 0) { /* for the build */
-        cli_print_man(commands);
+    if (strcmp(argv[1], "--table") == 0) { /* for the build */
+        cli_print_table(commands);
         return CLI_OK;
     }
     const command_t *command = find(argv[1]);

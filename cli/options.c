@@ -1,4 +1,4 @@
-/* Options by table: parsing, usage, help, the man page. */
+/* Options by table: parsing, usage, help. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,53 +137,4 @@ void cli_print_help(const command_t *command) {
         printf("  %-20s %s\n", left, o->help);
     }
     printf("  %-20s %s\n", "--help", "this text");
-}
-
-/* Text of a man page: '-' is a minus, a leading '.' or '\'' is text. */
-static void roff(const char *text) {
-    bool fresh = true;
-    for (; *text != '\0'; text++) {
-        if (fresh && (*text == '.' || *text == '\''))
-            fputs("\\&", stdout);
-        if (*text == '-' || *text == '\\')
-            putchar('\\');
-        if (*text == '\n' && text[1] == '\n') {
-            fputs("\n.PP", stdout);
-            continue;
-        }
-        putchar(*text == '\\' ? 'e' : *text);
-        fresh = *text == '\n';
-    }
-}
-
-void cli_print_man(const command_t *const *commands) {
-    printf(".TH LULL 1 \"\" \"lull %s\" \"lull\"\n.SH NAME\n"
-           "lull \\- look into, check and convert checkpoints of training\n"
-           ".SH SYNOPSIS\n.B lull\n\\fICOMMAND\\fR [\\fIARGUMENT\\fR...]\n"
-           ".SH COMMANDS\n",
-           lull_version());
-    for (; *commands != NULL; commands++) {
-        const command_t *c = *commands;
-        printf(".SS \"lull %s ", c->name);
-        roff(c->arguments);
-        fputs("\"\n", stdout);
-        roff(c->summary);
-        fputs(".\n", stdout);
-        if (c->help != NULL) {
-            fputs(".PP\n", stdout);
-            roff(c->help);
-            fputs("\n", stdout);
-        }
-        for (const option_t *o = c->options; o != NULL && o->name != NULL;
-             o++) {
-            fputs(".TP\n\\fB", stdout);
-            roff(o->name);
-            printf("\\fR %s\n", o->word != NULL ? o->word : "");
-            roff(o->help);
-            fputs("\n", stdout);
-        }
-    }
-    fputs(".SH EXIT STATUS\n0 success, 1 failure (or what was compared "
-          "differs), 2 usage, 3 corrupt data.\n",
-          stdout);
 }

@@ -1,5 +1,5 @@
-# What an installed prefix holds beside libraries and headers: pkg-config files
-# (with the prefix known at install time) and CMake's package.
+# What an installed prefix holds beside libraries and programs: headers,
+# pkg-config files (with the prefix known at install time), CMake's package.
 include(CMakePackageConfigHelpers)
 
 set(LULL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lull)
@@ -9,8 +9,25 @@ configure_package_config_file(cmake/lullConfig.cmake.in
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lullConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lullConfig.cmake
-  ${CMAKE_BINARY_DIR}/lullConfigVersion.cmake DESTINATION ${LULL_PACKAGE_DIR})
-install(EXPORT lullTargets NAMESPACE lull:: DESTINATION ${LULL_PACKAGE_DIR})
+  ${CMAKE_BINARY_DIR}/lullConfigVersion.cmake DESTINATION ${LULL_PACKAGE_DIR}
+  COMPONENT dev)
+install(EXPORT lullTargets NAMESPACE lull:: DESTINATION ${LULL_PACKAGE_DIR}
+  COMPONENT dev)
+install(DIRECTORY include/lull DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  COMPONENT dev FILES_MATCHING PATTERN "*.h"
+  PATTERN "comm.h" EXCLUDE)
+if(LULL_MPI)
+  install(FILES include/lull/comm.h COMPONENT dev
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lull)
+endif()
+find_program(GZIP gzip REQUIRED)
+add_custom_command(OUTPUT share/man/lull.3.gz
+  COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/docs/man/lull.3
+          > share/man/lull.3.gz
+  DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/lull.3 VERBATIM)
+add_custom_target(lull_overview ALL DEPENDS share/man/lull.3.gz)
+install(FILES ${CMAKE_BINARY_DIR}/share/man/lull.3.gz COMPONENT dev
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
 
 set(PC_FILES lull)
 if(LULL_MPI)
@@ -31,7 +48,8 @@ foreach(name IN LISTS PC_FILES)
   set(CMAKE_INSTALL_PREFIX ${KEPT_PREFIX})
   install(CODE "
     configure_file(${CMAKE_BINARY_DIR}/${name}.pc.in
-                   ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)")
+                   ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)" COMPONENT dev)
   install(FILES ${CMAKE_BINARY_DIR}/${name}.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endforeach()
+include(cmake/debian.cmake)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "manual.h"
 
 typedef enum kind { INT, LONG, SEED, REAL, TEXT, BYTES, MODE } kind_t;
 
@@ -263,24 +264,17 @@ lull_status_t options_parse(int argc, char **argv, options_t *out) {
     return LULL_OK;
 }
 
-static void help(void) {
-    printf("usage: mpirun -np RANKS lull-train --data FILE [OPTION VALUE]...\n"
-           "       lull train -n RANKS --data FILE [OPTION VALUE]...\n\n"
-           "Trains a GPT-NeoX language model on the bytes of a file, in\n"
-           "parallel over MPI, and checkpoints it without stopping.\n"
-           "SIGUSR1 or SIGTERM: finish the step, checkpoint, exit 0.\n\n");
-    for (size_t i = 0; i < ROW_COUNT; ++i) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].argument);
-        printf("  %-30s %s", left, rows[i].help);
-        if (rows[i].fallback != NULL && rows[i].offset != AT(prompt))
-            printf(" (%s)", rows[i].fallback);
-        putchar('\n');
-    }
-    printf("  %-30s this text\n  %-30s the version\n\n"
-           "On resuming, an option that is not given is as in the checkpoint;\n"
-           "layout, communication, checkpoints and --stop-at may change.\n",
-           "--help", "--version");
+bool options_text(size_t index, option_text_t *out) {
+    if (index >= ROW_COUNT)
+        return false;
+    const row_t *row = &rows[index];
+    *out = (option_text_t){.name = row->name,
+                           .argument = row->argument,
+                           .help = row->help,
+                           .fallback = row->fallback};
+    if (row->offset == AT(prompt)) /* not to be shown as it is */
+        out->fallback = NULL;
+    return true;
 }
 
 /* Known before MPI is: Open MPI's and MPICH's launchers tell in the
@@ -296,7 +290,11 @@ bool options_answer(int argc, char **argv) {
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--help") == 0) {
             if (first_rank())
-                help();
+                manual_help();
+            return true;
+        }
+        if (strcmp(argv[i], "--table") == 0) { /* for the build */
+            manual_table();
             return true;
         }
         if (strcmp(argv[i], "--version") == 0) {

@@ -28,8 +28,16 @@ enum { OPTION_TEXT_MAX = 256 };
  * argv. LULL_ERR_INVALID: one option, its value and what would do. */
 lull_status_t options_parse(int argc, char **argv, options_t *out);
 
-/* Whether argv asks for --help or --version: prints it, returns true. */
+/* Whether argv asks for --help, --version or --table: prints it, returns
+ * true. */
 bool options_answer(int argc, char **argv);
+
+/* Row `index` of the table for people; fallback: the default, or NULL. False
+ * past the last row. */
+typedef struct option_text {
+    const char *name, *argument, *help, *fallback;
+} option_text_t;
+bool options_text(size_t index, option_text_t *out);
 
 /* Row `index` of the table as text: its name without dashes, its bond and its
  * value (a path in full). False past the last row. */

@@ -52,5 +52,14 @@ C
     "$cc" "$work/mpi.c" -o mpi $(pkg-config --cflags --libs lull_mpi)
     ./mpi
 fi
-# The program finds its library through the path given above.
-[ ! -e "$prefix/bin/lull" ] || "$prefix/bin/lull" --version
+# Programs find the libraries of their own prefix.
+unset LD_LIBRARY_PATH
+"$prefix/bin/lull" --version
+[ "$mpi" != ON ] || "$prefix/bin/lull-train" --version
+[ -e "$prefix/share/man/man1/lull.1.gz" ]
+[ -e "$prefix/share/bash-completion/completions/lull" ]
+[ "$mpi" = ON ] || [ ! -e "$prefix/include/lull/comm.h" ]
+# Every symbol that users link to has a version.
+readelf --dyn-syms -W "$prefix"/lib*/liblull.so | awk '/ lull_[a-z]/ &&
+    !/UND/ {n++; if (!/@@?LULL_0\.1/) {print; bad = 1}}
+    END {exit bad || n < 50}'
