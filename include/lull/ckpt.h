@@ -51,13 +51,65 @@ typedef enum lull_ckpt_mode {
     LULL_CKPT_SYNC = 2   /* ... when the checkpoint is committed */
 } lull_ckpt_mode_t;
 
-/* Agreement for ranks that cannot see one directory; NULL where they can
- * (then ranks agree through files). Called from a background thread, by every
- * rank once a save and in the order of saves: gives `ok` (this rank's file is
- * durable), returns in *all_ok whether every rank's is. Must not use the
- * library. A failing status counts as a failed save. */
-typedef lull_status_t (*lull_ckpt_agree_fn)(void *ctx, uint64_t save, bool ok,
-                                            bool *all_ok);
+/* Agreement for ranks that do not all see one directory, as on disks of nodes:
+ * they talk through a callback of the caller's instead of through files. NULL
+ * where all ranks see `dir` (then they agree through files).
+ *
+ * Ranks that see one directory form a place. Each place commits a checkpoint
+ * of its own: the files of its ranks, and a record that lists all files of
+ * all places; it counts when every place has it. `dir` may be another path on
+ * each rank. Replicas are written whole by each rank, global host state by the
+ * lowest rank of each place, so that a place holds all that its ranks saved.
+ * The retention of a place follows what all places have.
+ *
+ * The callback does one of two things, each with all ranks:
+ *
+ *     LULL_CKPT_GATHER  every rank has `bytes` bytes at `data` for rank 0,
+ *                       which hands each message, its own too, to take()
+ *     LULL_CKPT_SPREAD  rank 0 has bytes at `data` for all, each other rank
+ *                       hands them to take() with rank 0
+ *
+ * Rounds ascend on every rank, and each round is a gather, then a spread. A
+ * rank that gave up may be rounds behind or ahead: messages of another round
+ * than the call's must not be taken. (Over collectives that have no rounds:
+ * after one failure fail every later call.) `data` is the engine's only until
+ * the callback returns; rank 0's gather, and the others' spread, wait; what
+ * has only to be sent need not have arrived.
+ *
+ * It waits timeout_s at most, then returns LULL_ERR_TIMEOUT (rank 0: after it
+ * took what has come); and once cancelled() is true it does what needs no
+ * waiting and returns LULL_ERR_CANCELLED. Any failure fails the save, or the
+ * open, on all ranks that learn of it; no rank hangs longer than its timeouts.
+ *
+ * Threads: called by lull_ckpt_open() in the caller's thread, then from one
+ * background thread, beside whatever the caller does: over MPI that needs
+ * MPI_THREAD_MULTIPLE (comm.h has a callback: lull_peers_agree), or a callback
+ * that leaves its message where the caller's thread looks for it and waits for
+ * the answer. It must not use the engine. lull_ckpt_open() and
+ * lull_ckpt_save() are collective then, with as many rounds on each rank. */
+typedef enum lull_ckpt_agree_op {
+    LULL_CKPT_GATHER = 0,
+    LULL_CKPT_SPREAD = 1
+} lull_ckpt_agree_op_t;
+
+typedef struct lull_ckpt_agree lull_ckpt_agree_t;
+struct lull_ckpt_agree {
+    size_t size; /* sizeof(lull_ckpt_agree_t) */
+    lull_ckpt_agree_op_t op;
+    uint64_t round;
+    uint32_t rank, world;
+    const void *data; /* of a spread: NULL but on rank 0 */
+    uint64_t bytes;
+    double timeout_s;
+    /* Copies what it needs of a message. */
+    void (*take)(const lull_ckpt_agree_t *call, uint32_t rank, const void *data,
+                 uint64_t bytes);
+    bool (*cancelled)(const lull_ckpt_agree_t *call);
+    void *engine; /* not the callback's */
+};
+
+typedef lull_status_t (*lull_ckpt_agree_fn)(void *ctx,
+                                            const lull_ckpt_agree_t *call);
 
 /* A slower directory behind the first one. Rank 0 copies there in the
  * background what is committed in the tier before it: a drained checkpoint has
@@ -82,8 +134,8 @@ typedef struct lull_ckpt_options {
     const char *dir;      /* created if missing; copied */
     uint32_t rank, world; /* this rank of how many */
     const char *run_id;   /* same on all ranks, new at each launch, at most
-                             63 of [A-Za-z0-9_-]; NULL: agreed through dir;
-                             copied */
+                             63 of [A-Za-z0-9_-]; NULL: agreed through dir
+                             or `agree`; copied */
     lull_ckpt_mode_t mode;
     lull_device_t *device;    /* where tensors live; NULL: host */
     uint64_t buffer_bytes;    /* staging budget; 0: 256 MiB. At least 1 MiB */
@@ -100,7 +152,7 @@ typedef struct lull_ckpt_options {
     size_t cpu_count;         /* 0: inherited */
     int nice;                 /* added niceness of background threads */
     uint64_t write_cap;       /* bytes/s a rank; 0: none */
-    lull_ckpt_agree_fn agree; /* LULL_ERR_UNSUPPORTED so far, world > 1 */
+    lull_ckpt_agree_fn agree; /* on all ranks or on none; NULL: by files */
     void *agree_ctx;
     /* How tensors are stored: CLASS=CODEC, separated by commas, as
      * "weights=expo,moments=expo,*=raw"; a codec alone is for all classes.
@@ -422,11 +474,16 @@ LULL_API bool lull_ckpt_info_shard_at(const lull_ckpt_info_t *info,
                                       const char *name, size_t index,
                                       lull_ckpt_shard_info_t *out);
 
-/* A file of the checkpoint, as the manifest lists it. */
+/* A file of the checkpoint, as the manifest lists it. Where ranks agreed by
+ * `agree`, a directory may lack files of other places: what is read of a
+ * checkpoint then is what is here (lists of tensors, shards and states, sizes,
+ * verify). All files copied into one directory are a whole checkpoint. */
 typedef struct lull_ckpt_file_info {
     const char *name; /* owned by info */
     uint32_t rank;
     uint64_t bytes;
+    const char *elsewhere; /* NULL: it is here; else the place (HOST:DIR) that
+                              it was written to; owned by info */
 } lull_ckpt_file_info_t;
 LULL_API bool lull_ckpt_info_file_at(const lull_ckpt_info_t *info, size_t index,
                                      lull_ckpt_file_info_t *out);
@@ -501,8 +558,9 @@ typedef struct lull_ckpt_load_options {
 /* Reads the ranges that cover the slices, verifies the hash of every block
  * read, and places the bytes. Any layout to any layout. Blocks; any thread.
  * After a failure the contents of the destinations are unspecified.
- * LULL_ERR_NOT_FOUND: missing or extra tensors, listed. LULL_ERR_MISMATCH:
- * dtype or shape. LULL_ERR_CORRUPT: file, tensor and block. LULL_ERR_IO. */
+ * LULL_ERR_NOT_FOUND: missing or extra tensors, listed; or a slice with bytes
+ * in another place: which place, and its files. LULL_ERR_MISMATCH: dtype or
+ * shape. LULL_ERR_CORRUPT: file, tensor and block. LULL_ERR_IO. */
 LULL_API lull_status_t lull_ckpt_load(const lull_ckpt_info_t *info,
                                       const lull_ckpt_slice_t *slices,
                                       size_t count,

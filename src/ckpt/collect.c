@@ -14,7 +14,7 @@
 
 #define VOTE_MAX ((uint64_t)1 << 36)
 
-typedef struct collector {
+struct lull__collector {
     lull_ckpt_request_t *save;
     lull__manifest_t *manifest;
     lull__tiles_t *tiles;
@@ -22,24 +22,36 @@ typedef struct collector {
     uint32_t missing;
     size_t file_room;
     lull_status_t status;
-} collector_t;
+    bool told; /* votes come as messages, of files that may be elsewhere */
+};
+typedef struct lull__collector collector_t;
 
 static lull_status_t no_memory(void) {
     return lull__fail(LULL_ERR_NO_MEMORY, "collecting votes");
 }
 
-static lull_status_t add_file(collector_t *c, uint32_t rank,
-                              const lull__vote_file_t *file) {
-    lull__manifest_t *manifest = c->manifest;
+lull_status_t lull__collect_size(const lull__dir_t *dir, const char *name,
+                                 uint64_t bytes) {
     lull__io_stat_t st;
-    lull_status_t status = lull__dir_stat(&c->save->dir, file->name, &st);
+    lull_status_t status = lull__dir_stat(dir, name, &st);
     if (status != LULL_OK)
         return status;
-    if (st.size != file->bytes)
+    if (st.size != bytes)
         return lull__fail(LULL_ERR_CORRUPT,
                           "%s/%s: has %" PRIu64
                           " bytes, its vote says %" PRIu64,
-                          c->save->dir.path, file->name, st.size, file->bytes);
+                          dir->path, name, st.size, bytes);
+    return LULL_OK;
+}
+
+static lull_status_t add_file(collector_t *c, uint32_t rank,
+                              const lull__vote_file_t *file) {
+    lull__manifest_t *manifest = c->manifest;
+    lull_status_t status = LULL_OK;
+    if (!c->told) /* else its place looks */
+        status = lull__collect_size(&c->save->dir, file->name, file->bytes);
+    if (status != LULL_OK)
+        return status;
     if (manifest->file_count == c->file_room) {
         size_t room = c->file_room ? 2 * c->file_room : 16;
         void *files = realloc(manifest->files, room * sizeof *manifest->files);
@@ -77,23 +89,31 @@ static lull_status_t add_parsed(collector_t *c, const lull__vote_t *vote,
     return status;
 }
 
-static lull_status_t add_vote(collector_t *c, const char *name, uint32_t rank) {
-    char *text;
-    uint64_t bytes;
+/* Of text[bytes], which is written to. Another save's is ignored. */
+static lull_status_t add_text(collector_t *c, uint32_t rank, const char *name,
+                              char *text, uint64_t bytes) {
     lull__vote_t vote;
-    lull_status_t status =
-        lull__file_slurp(&c->save->dir, name, VOTE_MAX, &text, &bytes);
-    if (status != LULL_OK)
-        return status;
     uint64_t hash = lull__hash_of(text, bytes);
-    status = lull__vote_parse(text, bytes, name, &vote);
+    lull_status_t status = lull__vote_parse(text, bytes, name, &vote);
     if (status == LULL_OK) {
         if (is_ours(c, &vote.head, rank)) {
-            c->manifest->votes[rank] = (lull__manifest_vote_t){bytes, hash};
+            c->manifest->votes[rank].bytes = bytes;
+            c->manifest->votes[rank].hash = hash;
             status = add_parsed(c, &vote, rank);
         }
         lull__vote_free(&vote);
     }
+    return status;
+}
+
+static lull_status_t add_vote(collector_t *c, const char *name, uint32_t rank) {
+    char *text;
+    uint64_t bytes;
+    lull_status_t status =
+        lull__file_slurp(&c->save->dir, name, VOTE_MAX, &text, &bytes);
+    if (status != LULL_OK)
+        return status;
+    status = add_text(c, rank, name, text, bytes);
     free(text);
     return status;
 }
@@ -180,22 +200,45 @@ static void fill(lull_ckpt_request_t *save, lull__manifest_t *manifest) {
     manifest->meta_count = save->meta_count;
 }
 
-lull_status_t lull__collect(lull_ckpt_request_t *save,
-                            lull__manifest_t *manifest) {
-    uint32_t world = save->ckpt->options.world;
-    collector_t c = {.save = save, .manifest = manifest, .missing = world};
-    *manifest = (lull__manifest_t){0};
-    fill(save, manifest);
-    lull_status_t status = lull__tiles_create(&c.tiles);
+/* Places, where there are several, and whose is which. */
+static lull_status_t fill_places(const lull_ckpt_t *ckpt,
+                                 lull__manifest_t *manifest) {
+    if (ckpt->place_count < 2)
+        return LULL_OK;
+    size_t bytes = ckpt->place_count * sizeof *manifest->places;
+    manifest->places = malloc(bytes);
+    if (manifest->places == NULL)
+        return no_memory();
+    memcpy(manifest->places, ckpt->place_names, bytes);
+    manifest->place_count = ckpt->place_count;
+    for (uint32_t r = 0; r < ckpt->options.world; r++)
+        manifest->votes[r].place = ckpt->place_of[r];
+    return LULL_OK;
+}
+
+static lull_status_t begin_collecting(collector_t *c) {
+    lull_ckpt_t *ckpt = c->save->ckpt;
+    uint32_t world = ckpt->options.world;
+    *c->manifest = (lull__manifest_t){0};
+    c->missing = world;
+    fill(c->save, c->manifest);
+    lull_status_t status = lull__tiles_create(ckpt->place_count > 1, &c->tiles);
     if (status != LULL_OK)
         return status;
-    c.seen = calloc(world, sizeof *c.seen);
-    manifest->votes = calloc(world, sizeof *manifest->votes);
-    status = c.seen && manifest->votes ? collect(&c) : no_memory();
+    c->seen = calloc(world, sizeof *c->seen);
+    c->manifest->votes = calloc(world, sizeof *c->manifest->votes);
+    if (c->seen == NULL || c->manifest->votes == NULL)
+        return no_memory();
+    return fill_places(ckpt, c->manifest);
+}
+
+/* `status` is what came of it so far; also of a collector that never began. */
+static lull_status_t end_collecting(collector_t *c, lull_status_t status) {
+    lull__manifest_t *manifest = c->manifest;
     if (status == LULL_OK)
-        status = lull__tiles_check(c.tiles);
-    lull__tiles_destroy(c.tiles);
-    free(c.seen);
+        status = lull__tiles_check(c->tiles);
+    lull__tiles_destroy(c->tiles);
+    free(c->seen);
     if (manifest->file_count > 0)
         qsort(manifest->files, manifest->file_count, sizeof *manifest->files,
               by_rank);
@@ -204,10 +247,56 @@ lull_status_t lull__collect(lull_ckpt_request_t *save,
     return status;
 }
 
+lull_status_t lull__collect(lull_ckpt_request_t *save,
+                            lull__manifest_t *manifest) {
+    collector_t c = {.save = save, .manifest = manifest};
+    lull_status_t status = begin_collecting(&c);
+    if (status == LULL_OK)
+        status = collect(&c);
+    return end_collecting(&c, status);
+}
+
+lull_status_t lull__collect_begin(lull_ckpt_request_t *save,
+                                  lull__manifest_t *manifest,
+                                  lull__collector_t **out) {
+    collector_t *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return no_memory();
+    *c = (collector_t){.save = save, .manifest = manifest, .told = true};
+    lull_status_t status = begin_collecting(c);
+    if (status != LULL_OK) {
+        end_collecting(c, status);
+        free(c);
+        return status;
+    }
+    *out = c;
+    return LULL_OK;
+}
+
+lull_status_t lull__collect_vote(lull__collector_t *c, uint32_t rank,
+                                 char *text, uint64_t bytes) {
+    lull__entry_name_t name;
+    lull__naming_vote(name, rank);
+    lull_status_t status = add_text(c, rank, name, text, bytes);
+    if (status == LULL_OK && !c->seen[rank])
+        status = lull__fail(LULL_ERR_MISMATCH, "its vote is of another save: "
+                                               "the ranks save other steps");
+    return status;
+}
+
+lull_status_t lull__collect_end(lull__collector_t *c, bool all) {
+    if (c == NULL)
+        return LULL_OK;
+    lull_status_t status = end_collecting(c, all ? LULL_OK : LULL_ERR_ABORTED);
+    free(c);
+    return status;
+}
+
 void lull__collect_free(lull__manifest_t *manifest) {
     for (size_t i = 0; i < manifest->file_count; i++)
         free((char *)manifest->files[i].name);
     free(manifest->files);
     free(manifest->votes);
+    free(manifest->places);
     *manifest = (lull__manifest_t){0};
 }

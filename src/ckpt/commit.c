@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "base/log.h"
 #include "collect.h"
 #include "engine.h"
@@ -202,7 +203,6 @@ static void lead(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     uint64_t seq = 0;
     char sentence[LULL__SENTENCE_MAX];
-    double from = lull__now();
     lull_status_t status = lull__save_status(save);
     if (status == LULL_OK)
         status = lead_commit(save, &seq);
@@ -215,21 +215,19 @@ static void lead(lull_ckpt_request_t *save) {
     lull__error_set(sentence);
     if (status != LULL_OK)
         lull__save_fail(save, status);
-    pthread_mutex_lock(&ckpt->lock);
-    ckpt->stats.commit_s += lull__now() - from;
-    pthread_mutex_unlock(&ckpt->lock);
 }
 
-static void lead_cleanup(lull_ckpt_request_t *save) {
+static void lead_cleanup(lull_ckpt_request_t *save, bool keep) {
     pthread_mutex_lock(&save->ckpt->lock);
     lull_status_t status = save->status;
     pthread_mutex_unlock(&save->ckpt->lock);
-    if (status == LULL_ERR_DURABILITY_UNKNOWN)
+    keep = keep || status == LULL_ERR_DURABILITY_UNKNOWN;
+    if (keep)
         save->ckpt->in_doubt = true;
     collect_garbage(save->ckpt, save->number);
     if (status == LULL_OK)
         after_commit(save);
-    else if (status != LULL_ERR_DURABILITY_UNKNOWN)
+    else if (!keep)
         discard(save);
 }
 
@@ -265,22 +263,40 @@ static void retire(lull_ckpt_request_t *save) {
     pthread_mutex_unlock(&ckpt->lock);
 }
 
+static void count_commit(lull_ckpt_t *ckpt, double from) {
+    pthread_mutex_lock(&ckpt->lock);
+    ckpt->stats.commit_s += lull__now() - from;
+    pthread_mutex_unlock(&ckpt->lock);
+}
+
+/* *keep: its directory must stay. */
+static void decide(lull_ckpt_request_t *save, bool *keep) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    double from = lull__now();
+    *keep = false;
+    if (ckpt->options.agree != NULL)
+        lull__agree_commit(save, keep);
+    else if (ckpt->leads)
+        lead(save);
+    else
+        follow(save);
+    if (ckpt->leads)
+        count_commit(ckpt, from);
+}
+
 void *lull__commit_thread(void *arg) {
     lull_ckpt_t *ckpt = arg;
     lull_ckpt_request_t *save;
     size_t begun = offsetof(lull_ckpt_request_t, committing);
-    bool leader = ckpt->options.rank == 0;
+    bool keep;
     while ((save = lull__engine_next(ckpt, begun, finished)) != NULL) {
-        if (leader)
-            lead(save);
-        else
-            follow(save);
+        decide(save, &keep);
         set_decided(save);
-        if (leader)
-            lead_cleanup(save);
+        if (ckpt->leads)
+            lead_cleanup(save, keep);
         retire(save);
     }
-    if (leader)
+    if (ckpt->leads)
         collect_garbage(ckpt, UINT64_MAX);
     return NULL;
 }

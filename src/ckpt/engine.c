@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agree.h"
 #include "base/log.h"
 #include "encode.h"
 #include "note.h"
@@ -197,13 +198,13 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return bad_option("cpus is NULL");
     if (options->buffer_bytes > 0 && options->buffer_bytes < 1u << 20)
         return bad_option("buffer_bytes must be at least 1 MiB");
-    if (options->agree != NULL && options->world > 1)
-        return lull__fail(LULL_ERR_UNSUPPORTED,
-                          "lull_ckpt_open: agree is not supported yet: all "
-                          "ranks must see dir");
     if (options->tier_count > 0)
         return lull__fail(LULL_ERR_UNSUPPORTED,
                           "lull_ckpt_open: tiers are not supported yet");
+    if (options->tier_count > 0 && options->agree != NULL && options->world > 1)
+        return lull__fail(LULL_ERR_UNSUPPORTED,
+                          "lull_ckpt_open: tiers together with agree: rank 0 "
+                          "does not see what it would have to drain");
     return lull__classes_parse(options->codec, &classes);
 }
 
@@ -212,6 +213,8 @@ static void set_defaults(lull_ckpt_options_t *options) {
         options->buffer_bytes = (uint64_t)256 << 20;
     if (options->max_pending == 0)
         options->max_pending = 2;
+    if (options->world == 1)
+        options->agree = NULL;
     if (options->commit_timeout_s == 0)
         options->commit_timeout_s = 600;
     if (options->copy_threads == 0)
@@ -272,7 +275,7 @@ static lull_status_t open_leader(lull_ckpt_t *ckpt) {
         lull__run_id_make(ckpt->run_id);
     status = lull__lock_take(&ckpt->lull_dir, ckpt->run_id, &ckpt->dir_lock);
     if (status == LULL_OK)
-        status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id);
+        status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id, false);
     if (status == LULL_OK)
         status = lull__history_scan(&ckpt->dir, &ckpt->history);
     lull__join_t how = {&ckpt->lull_dir, 0, ckpt->options.world,
@@ -394,6 +397,14 @@ static lull_ckpt_t *create(void) {
     return ckpt;
 }
 
+/* The others, the directory, and what is in it. */
+static lull_status_t join(lull_ckpt_t *ckpt) {
+    ckpt->leads = ckpt->options.rank == 0;
+    if (ckpt->options.agree != NULL)
+        return lull__agree_open(ckpt);
+    return ckpt->leads ? open_leader(ckpt) : open_follower(ckpt);
+}
+
 lull_status_t lull_ckpt_open(const lull_ckpt_options_t *options,
                              lull_ckpt_t **out) {
     if (options == NULL || out == NULL ||
@@ -405,8 +416,7 @@ lull_status_t lull_ckpt_open(const lull_ckpt_options_t *options,
         return lull__fail(LULL_ERR_NO_MEMORY, "lull_ckpt_open");
     lull_status_t status = copy_options(ckpt, options);
     if (status == LULL_OK)
-        status =
-            ckpt->options.rank == 0 ? open_leader(ckpt) : open_follower(ckpt);
+        status = join(ckpt);
     if (status == LULL_OK)
         status = start(ckpt);
     if (status != LULL_OK) {
@@ -483,6 +493,10 @@ void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
     lull__history_free(&ckpt->history);
     lull__dir_close(&ckpt->lull_dir);
     lull__dir_close(&ckpt->dir);
+    for (uint32_t i = 0; i < ckpt->place_count; i++)
+        free(ckpt->place_names[i]);
+    free(ckpt->place_names);
+    free(ckpt->place_of);
     free(ckpt->cpus);
     free(ckpt->dir_path);
     pthread_cond_destroy(&ckpt->landed_changed);

@@ -98,6 +98,8 @@ struct lull_ckpt_request {
     lull__entry_name_t dir_name;
     /* finished: the vote, for the coordinator */
     bool voted;
+    bool
+        exchanged; /* the committer's: the partial name has what was replaced */
     lull__vote_times_t times;
     /* From here on under the engine's lock. */
     lull_ckpt_request_t *next; /* of the pending ones, by number */
@@ -152,14 +154,20 @@ struct lull_ckpt {
     pid_t pid;
     const lull__io_t *io;
     lull_device_t *device;
-    lull__dir_t dir, lull_dir; /* opened by rank 0 at open, by others late */
-    lull__lock_t *dir_lock;    /* rank 0 */
+    lull__dir_t dir, lull_dir; /* opened by who leads at open, by others late */
+    bool leads;                /* creates, locks and cleans dir: rank 0, or with
+                                  `agree` the lowest rank that sees dir */
+    lull__lock_t *dir_lock;    /* who leads */
+    /* With `agree`: directories, as HOST:DIR, and whose is which. */
+    char **place_names;
+    uint32_t *place_of; /* [world] */
+    uint32_t place_count;
     lull__ring_t *ring;
     lull__chunk_t *chunks; /* one for each slot of the ring */
     lull__io_queue_t *queue;
     lull__deleter_t *deleter; /* of what retention lets go */
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
-    lull__history_t history;  /* rank 0: what is committed; the committer's */
+    lull__history_t history;  /* who leads: what is committed; committer's */
     bool direct_refused, direct_probed; /* the opener's */
     uint64_t verdicts_begin;            /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an

@@ -73,6 +73,13 @@ static lull_status_t read_vote(lull_ckpt_info_t *info, uint32_t rank) {
     lull__naming_vote(name, rank);
     lull_status_t status =
         lull__file_slurp(&info->dir, name, LULL__VOTE_MAX, &out->text, &bytes);
+    if (status == LULL_ERR_NOT_FOUND && info->manifest.place_count > 0 &&
+        row->place != info->manifest.here) {
+        out->text = NULL;
+        out->elsewhere = true;
+        info->elsewhere++;
+        return LULL_OK;
+    }
     if (status != LULL_OK) {
         out->text = NULL;
         return as_damage(status);
@@ -107,6 +114,10 @@ static lull_status_t read_votes(lull_ckpt_info_t *info) {
         if (status != LULL_OK)
             return status;
         file += info->ranks[rank].vote.file_count;
+        if (info->ranks[rank].elsewhere)
+            while (file < info->manifest.file_count &&
+                   info->manifest.files[file].rank == rank)
+                file++;
     }
     return LULL_OK;
 }
@@ -208,6 +219,11 @@ static lull_status_t check_files(lull_ckpt_info_t *info) {
     for (size_t rank = 0; rank < info->rank_count; rank++) {
         const lull__vote_t *vote = &info->ranks[rank].vote;
         size_t shard = 0;
+        while (info->ranks[rank].elsewhere && file < count &&
+               info->manifest.files[file].rank == rank) {
+            info->files[file].row = &info->manifest.files[file];
+            file++;
+        }
         for (size_t i = 0; i < vote->file_count; i++, file++) {
             lull__reader_file_t *f = &info->files[file];
             f->row = &info->manifest.files[file];
@@ -329,6 +345,35 @@ void lull_ckpt_info_destroy(lull_ckpt_info_t *info) {
     (void)lull__file_close(&info->lock);
     lull__dir_close(&info->dir);
     free(info);
+}
+
+void lull__reader_elsewhere(const lull_ckpt_info_t *info,
+                            char text[LULL__ELSEWHERE_MAX]) {
+    const lull__manifest_t *m = &info->manifest;
+    uint32_t place = UINT32_MAX;
+    size_t n = 0, shown = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < m->file_count && shown < 8; i++) {
+        if (!info->ranks[m->files[i].rank].elsewhere)
+            continue;
+        uint32_t at = m->votes[m->files[i].rank].place;
+        const char *between = at == place ? ","
+                              : shown > 0 ? ";"
+                                          : " (it may be";
+        n += (size_t)snprintf(text + n, LULL__ELSEWHERE_MAX - n, "%s", between);
+        if (at != place && n < LULL__ELSEWHERE_MAX)
+            n += (size_t)snprintf(text + n, LULL__ELSEWHERE_MAX - n,
+                                  " in %.100s:", m->places[at]);
+        if (n < LULL__ELSEWHERE_MAX)
+            n += (size_t)snprintf(text + n, LULL__ELSEWHERE_MAX - n, " %s",
+                                  m->files[i].name);
+        if (n >= LULL__ELSEWHERE_MAX - 8)
+            n = LULL__ELSEWHERE_MAX - 8, shown = 8;
+        place = at;
+        shown++;
+    }
+    if (shown > 0)
+        snprintf(text + n, LULL__ELSEWHERE_MAX - n, shown < 8 ? ")" : " ...)");
 }
 
 /* ---- Blocks ---- */

@@ -85,9 +85,10 @@ bool lull_ckpt_info_tensor_at(const lull_ckpt_info_t *info, size_t index,
 }
 
 static lull_status_t no_tensor(const lull_ckpt_info_t *info, const char *name) {
-    char shown[LULL__SHOWN_MAX];
-    return lull__fail(LULL_ERR_NOT_FOUND, "%s: no tensor '%s'", info->dir.path,
-                      lull__name_shown(name, shown));
+    char shown[LULL__SHOWN_MAX], where[LULL__ELSEWHERE_MAX];
+    lull__reader_elsewhere(info, where);
+    return lull__fail(LULL_ERR_NOT_FOUND, "%s: no tensor '%s'%s",
+                      info->dir.path, lull__name_shown(name, shown), where);
 }
 
 lull_status_t lull_ckpt_info_tensor(const lull_ckpt_info_t *info,
@@ -126,7 +127,10 @@ bool lull_ckpt_info_file_at(const lull_ckpt_info_t *info, size_t index,
     if (info == NULL || out == NULL || index >= info->manifest.file_count)
         return false;
     const lull__manifest_file_t *row = &info->manifest.files[index];
-    *out = (lull_ckpt_file_info_t){row->name, row->rank, row->bytes};
+    const lull__manifest_t *m = &info->manifest;
+    *out = (lull_ckpt_file_info_t){row->name, row->rank, row->bytes, NULL};
+    if (info->ranks[row->rank].elsewhere)
+        out->elsewhere = m->places[m->votes[row->rank].place];
     return true;
 }
 
@@ -204,7 +208,7 @@ lull_status_t lull_ckpt_info_state(const lull_ckpt_info_t *info,
                                    const char *name, uint32_t rank, void *data,
                                    size_t capacity, size_t *bytes) {
     by_name_t wanted = {name, rank};
-    char shown[LULL__SHOWN_MAX];
+    char shown[LULL__SHOWN_MAX], where[LULL__ELSEWHERE_MAX];
     size_t file;
     uint32_t at;
     if (info == NULL || name == NULL || bytes == NULL ||
@@ -212,9 +216,12 @@ lull_status_t lull_ckpt_info_state(const lull_ckpt_info_t *info,
         return null_given("lull_ckpt_info_state");
     const lull__shard_t *shard =
         find_state(info, has_name, &wanted, &file, &at);
-    if (shard == NULL)
-        return lull__fail(LULL_ERR_NOT_FOUND, "%s: no state '%s' of rank %u",
-                          info->dir.path, lull__name_shown(name, shown), rank);
+    if (shard == NULL) {
+        lull__reader_elsewhere(info, where);
+        return lull__fail(LULL_ERR_NOT_FOUND, "%s: no state '%s' of rank %u%s",
+                          info->dir.path, lull__name_shown(name, shown), rank,
+                          where);
+    }
     uint64_t n = shard->end - shard->begin;
     *bytes = n;
     if (data == NULL && capacity == 0)

@@ -113,10 +113,54 @@ static lull_status_t place_shards(builder_t *builder) {
     return status;
 }
 
+static int by_file(const void *a, const void *b) {
+    const lull__reader_shard_t *x = a, *y = b;
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    return (x->shard > y->shard) - (x->shard < y->shard);
+}
+
+static int by_box(const void *a, const void *b) {
+    const lull__shard_t *x = ((const lull__reader_shard_t *)a)->shard;
+    const lull__shard_t *y = ((const lull__reader_shard_t *)b)->shard;
+    size_t bytes = x->ndim * sizeof(uint64_t);
+    int order = memcmp(x->box.offset, y->box.offset, bytes);
+    if (order == 0)
+        order = memcmp(x->box.shape, y->box.shape, bytes);
+    return order != 0 ? order : by_file(a, b);
+}
+
+static bool same_box(const lull__shard_t *a, const lull__shard_t *b) {
+    size_t bytes = a->ndim * sizeof(uint64_t);
+    return a->replicas > 1 && a->replicas == b->replicas &&
+           memcmp(a->box.offset, b->box.offset, bytes) == 0 &&
+           memcmp(a->box.shape, b->box.shape, bytes) == 0;
+}
+
+/* In places replicas are stored whole: of those that are here the first
+ * counts. */
+static void drop_copies(builder_t *builder) {
+    if (builder->info->manifest.place_count == 0)
+        return;
+    for (size_t t = 0; t < builder->count; t++) {
+        lull__reader_tensor_t *tensor = &builder->tensors[t];
+        lull__reader_shard_t *shards = builder->info->shards + tensor->first;
+        size_t kept = 0;
+        qsort(shards, tensor->count, sizeof *shards, by_box);
+        for (size_t i = 0; i < tensor->count; i++)
+            if (kept == 0 || !same_box(shards[kept - 1].shard, shards[i].shard))
+                shards[kept++] = shards[i];
+        qsort(shards, kept, sizeof *shards, by_file);
+        tensor->count = kept;
+    }
+}
+
 static lull_status_t check_tiling(builder_t *builder) {
     lull__box_t *boxes = NULL;
     size_t room = 0;
     lull_status_t status = LULL_OK;
+    if (builder->info->elsewhere > 0)
+        return LULL_OK; /* a load looks whether its slices are here */
     for (size_t t = 0; status == LULL_OK && t < builder->count; t++) {
         const lull__reader_tensor_t *tensor = &builder->tensors[t];
         const lull__shard_t *sample = tensor->sample;
@@ -140,6 +184,8 @@ static lull_status_t check_tiling(builder_t *builder) {
 static lull_status_t add_alias(builder_t *builder,
                                const lull_ckpt_meta_t *alias, size_t stored) {
     size_t of = lull__names_find(&builder->names, alias->value), old;
+    if (of >= stored && builder->info->elsewhere > 0)
+        return LULL_OK;
     if (of >= stored)
         return fail(builder, alias->key,
                     "the tensor that it equals is missing");
@@ -199,6 +245,8 @@ lull_status_t lull__reader_index(lull_ckpt_info_t *info) {
     lull_status_t status = each_shard(&builder, count_one);
     if (status == LULL_OK)
         status = place_shards(&builder);
+    if (status == LULL_OK)
+        drop_copies(&builder);
     if (status == LULL_OK)
         status = check_tiling(&builder);
     if (status == LULL_OK)

@@ -271,12 +271,13 @@ static void list_name(listing_t *listing, const char *name) {
 
 static lull_status_t fail_listing(const lull_ckpt_info_t *info,
                                   const listing_t *listing, const char *what) {
-    char more[48] = "";
+    char more[48] = "", where[LULL__ELSEWHERE_MAX];
+    lull__reader_elsewhere(info, where);
     if (listing->count > NAMES_SHOWN)
         snprintf(more, sizeof more, " and %zu more",
                  listing->count - NAMES_SHOWN);
-    return lull__fail(LULL_ERR_NOT_FOUND, "%s: %s: %s%s", info->dir.path, what,
-                      listing->text, more);
+    return lull__fail(LULL_ERR_NOT_FOUND, "%s: %s: %s%s%s", info->dir.path,
+                      what, listing->text, more, where);
 }
 
 static void shape_text(uint32_t ndim, const uint64_t *shape, char text[200]) {
@@ -326,6 +327,44 @@ static lull_status_t check_slice(const lull_ckpt_info_t *info,
     return status;
 }
 
+/* Some files are in other places: is all of the slice here? */
+static lull_status_t check_here(const lull_ckpt_info_t *info,
+                                const lull__reader_tensor_t *tensor,
+                                const lull_ckpt_slice_t *slice) {
+    char shown[LULL__SHOWN_MAX], where[LULL__ELSEWHERE_MAX];
+    lull__box_t wanted;
+    size_t kept = 0;
+    bool overlap;
+    lull__box_t *boxes = calloc(tensor->count + 1, sizeof *boxes);
+    if (boxes == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu shards", tensor->count);
+    memcpy(wanted.offset, slice->offset, sizeof wanted.offset);
+    memcpy(wanted.shape, slice->shape, sizeof wanted.shape);
+    for (size_t i = 0; i < tensor->count; i++) {
+        const lull__shard_t *shard = info->shards[tensor->first + i].shard;
+        lull__box_t *box = &boxes[kept];
+        if (!lull__box_intersect(slice->ndim, &wanted, &shard->box, box))
+            continue;
+        for (uint32_t d = 0; d < slice->ndim; d++)
+            box->offset[d] -= wanted.offset[d];
+        kept++;
+    }
+    bool here =
+        lull__boxes_tile(slice->ndim, wanted.shape, boxes, kept, &overlap);
+    free(boxes);
+    if (here)
+        return LULL_OK;
+    const char *name = lull__name_shown(slice->name, shown);
+    if (overlap)
+        return lull__fail(LULL_ERR_CORRUPT,
+                          "%s: tensor '%s': parts of it are stored twice",
+                          info->dir.path, name);
+    lull__reader_elsewhere(info, where);
+    return lull__fail(LULL_ERR_NOT_FOUND,
+                      "%s: tensor '%s': not all of the slice is here%s",
+                      info->dir.path, name, where);
+}
+
 /* Row i of an array whose rows may be longer than we know, or shorter. */
 static lull_status_t slice_at(const lull_ckpt_slice_t *slices, size_t i,
                               lull_ckpt_slice_t *out) {
@@ -356,6 +395,8 @@ static lull_status_t plan_slices(loader_t *loader,
         }
         const lull__reader_tensor_t *tensor = &loader->info->tensors[t];
         status = check_slice(loader->info, tensor, &slice);
+        if (status == LULL_OK && loader->info->elsewhere > 0)
+            status = check_here(loader->info, tensor, &slice);
         if (status == LULL_OK)
             status = lull__load_plan_add(&loader->plan, loader->info, tensor,
                                          &slice);

@@ -50,14 +50,30 @@ static void write_rows(const lull__manifest_t *manifest, lull__out_t *out) {
         member_u64(out, "{\"bytes\":", manifest->votes[i].bytes);
         lull__out_text(out, ",\"hash\":");
         lull__out_hash(out, manifest->votes[i].hash);
+        if (manifest->place_count > 0)
+            member_u64(out, ",\"place\":", manifest->votes[i].place);
         lull__out_text(out, "}");
     }
     lull__out_text(out, "],\n");
 }
 
+static void write_places(const lull__manifest_t *manifest, lull__out_t *out) {
+    if (manifest->place_count == 0)
+        return;
+    member_u64(out, ",\n\"here\":", manifest->here);
+    lull__out_text(out, ",\"places\":[");
+    for (size_t i = 0; i < manifest->place_count; i++) {
+        lull__out_text(out, i > 0 ? ",\n" : "\n");
+        lull__out_string(out, manifest->places[i]);
+    }
+    lull__out_text(out, "]");
+}
+
 void lull__manifest_write(const lull__manifest_t *manifest, lull__out_t *out) {
     lull__out_text(out, "{\"format\":\"lull-checkpoint\"");
-    member_u64(out, ",\"version\":", LULL__FORMAT_VERSION);
+    member_u64(out, ",\"version\":",
+               manifest->place_count > 0 ? LULL__FORMAT_VERSION_PLACES
+                                         : LULL__FORMAT_VERSION);
     member_u64(out, ",\"seq\":", manifest->seq);
     member_u64(out, ",\"parent\":", manifest->parent);
     member_u64(out, ",\"step\":", manifest->step);
@@ -68,6 +84,7 @@ void lull__manifest_write(const lull__manifest_t *manifest, lull__out_t *out) {
     lull__out_text(out, ",\"run\":");
     lull__out_string(out, manifest->run_id);
     write_meta(manifest, out);
+    write_places(manifest, out);
     write_rows(manifest, out);
     uint64_t hash = lull__out_digest(out);
     lull__out_text(out, "\"hash\":");
@@ -81,7 +98,8 @@ typedef struct parser {
     lull__json_t json;
     const char *file;
     lull__manifest_t manifest;
-    size_t file_room, vote_room, meta_room, votes;
+    size_t file_room, vote_room, meta_room, place_room, votes, placed;
+    uint64_t version;
     lull_status_t status;
     unsigned has;
 } parser_t;
@@ -149,13 +167,17 @@ static bool parse_vote(parser_t *parser) {
         } else if (strcmp(key.data, "hash") == 0) {
             bit = 2;
             lull__json_hash(json, &vote.hash);
+        } else if (strcmp(key.data, "place") == 0) {
+            bit = 4;
+            lull__json_u32(json, &vote.place);
         }
         if (bit == 0 || (has & bit) != 0)
             return fail(parser, "a bad field in a row of votes");
         has |= bit;
     }
-    if (json->error != NULL || has != 3)
+    if (json->error != NULL || (has & 3) != 3)
         return fail(parser, "a row of votes lacks a field");
+    parser->placed += has == 7;
     if (!grow(parser, (void **)&m->votes, parser->votes, &parser->vote_room,
               sizeof vote))
         return false;
@@ -202,14 +224,15 @@ static bool parse_format(parser_t *parser) {
 }
 
 static bool parse_version(parser_t *parser) {
-    uint64_t version;
-    if (!lull__json_u64(&parser->json, &version))
+    if (!lull__json_u64(&parser->json, &parser->version))
         return false;
-    if (version == LULL__FORMAT_VERSION)
+    if (parser->version == LULL__FORMAT_VERSION ||
+        parser->version == LULL__FORMAT_VERSION_PLACES)
         return true;
     parser->status = lull__fail(
         LULL_ERR_VERSION, "%s: format version %llu, this library knows %u",
-        parser->file, (unsigned long long)version, LULL__FORMAT_VERSION);
+        parser->file, (unsigned long long)parser->version,
+        LULL__FORMAT_VERSION_PLACES);
     return false;
 }
 
@@ -261,6 +284,25 @@ static bool parse_world(parser_t *parser) {
     return lull__json_u32(&parser->json, &parser->manifest.world);
 }
 
+static bool parse_here(parser_t *parser) {
+    return lull__json_u32(&parser->json, &parser->manifest.here);
+}
+
+static bool parse_place(parser_t *parser) {
+    lull__manifest_t *m = &parser->manifest;
+    lull__text_t text;
+    if (!lull__json_string(&parser->json, &text) ||
+        !grow(parser, (void **)&m->places, m->place_count, &parser->place_room,
+              sizeof *m->places))
+        return false;
+    m->places[m->place_count++] = text.data;
+    return true;
+}
+
+static bool parse_places(parser_t *parser) {
+    return parse_rows(parser, parse_place);
+}
+
 static const struct {
     const char *key;
     bool (*parse)(parser_t *);
@@ -271,8 +313,12 @@ static const struct {
     {"time", parse_time},     {"world", parse_world},
     {"run", parse_run},       {"meta", parse_meta},
     {"files", parse_files},   {"votes", parse_votes},
+    {"here", parse_here},     {"places", parse_places},
 };
 #define MEMBERS (sizeof members / sizeof *members)
+#define HAS_PLACES (3u << (MEMBERS - 2)) /* its last two */
+#define HAS_HASH (1u << MEMBERS)
+#define HAS_REST (HAS_PLACES / 3u - 1u)
 
 static void parse(parser_t *parser) {
     lull__text_t key;
@@ -312,9 +358,25 @@ static lull_status_t check_hash(const char *text, size_t n, const char *file) {
     return LULL_OK;
 }
 
+/* Places, where there are some, and a place of each rank. */
+static bool check_places(parser_t *parser) {
+    const lull__manifest_t *m = &parser->manifest;
+    bool wanted = parser->version == LULL__FORMAT_VERSION_PLACES;
+    if ((parser->has & HAS_PLACES) != (wanted ? HAS_PLACES : 0) ||
+        parser->placed != (wanted ? parser->votes : 0) ||
+        (wanted && (m->place_count < 2 || m->here >= m->place_count)))
+        return fail(parser, "places where none belong, or none");
+    for (size_t i = 0; wanted && i < parser->votes; i++)
+        if (m->votes[i].place >= m->place_count)
+            return fail(parser, "a vote of no place");
+    return true;
+}
+
 /* Files of ranks that there are, by rank and part. */
 static void check(parser_t *parser) {
     lull__manifest_t *m = &parser->manifest;
+    if (!check_places(parser))
+        return;
     /* A run may have been resumed from another directory, whose seq is higher
      * than any here. */
     if (m->seq == 0 || m->seq >= LULL_LATEST || m->parent >= LULL_LATEST ||
@@ -352,7 +414,8 @@ lull_status_t lull__manifest_parse(char *text, size_t n, const char *file,
     status = parser.status;
     if (status == LULL_OK)
         status = lull__json_done(&parser.json, file);
-    if (status == LULL_OK && parser.has != (1u << (MEMBERS + 1)) - 1)
+    if (status == LULL_OK &&
+        (parser.has | HAS_PLACES) != (HAS_REST | HAS_PLACES | HAS_HASH))
         fail(&parser, "fields are missing");
     if (status == LULL_OK && parser.status == LULL_OK)
         check(&parser);
@@ -369,5 +432,6 @@ void lull__manifest_free(lull__manifest_t *manifest) {
     free(manifest->files);
     free(manifest->votes);
     free(manifest->meta);
+    free(manifest->places);
     *manifest = (lull__manifest_t){0};
 }

@@ -10,6 +10,7 @@
 #include "out.h"
 
 #define LULL__FORMAT_VERSION 1u
+#define LULL__FORMAT_VERSION_PLACES 2u /* with places; else 1 is written */
 
 typedef struct lull__manifest_file {
     const char *name;
@@ -20,6 +21,7 @@ typedef struct lull__manifest_file {
 
 typedef struct lull__manifest_vote {
     uint64_t bytes, hash; /* of rank-NNNNN.json; the row is the rank */
+    uint32_t place;       /* that the rank wrote to; 0 without places */
 } lull__manifest_vote_t;
 
 /* Everything a manifest says; the writer reads it, the parser fills it. */
@@ -33,6 +35,10 @@ typedef struct lull__manifest {
     lull__manifest_vote_t *votes; /* [world] */
     lull_ckpt_meta_t *meta;
     size_t meta_count;
+    const char **places; /* HOST:DIR of each directory that has a part; none
+                            where one has all */
+    size_t place_count;  /* 0, or at least 2 */
+    uint32_t here;       /* place of this manifest */
 } lull__manifest_t;
 
 /* Writes it, its own hash last. Errors come from lull__out_finish(). `out`

@@ -9,24 +9,31 @@
 #include "naming.h"
 #include "note.h"
 
-#define NOTE_MAX 4096
-
-lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
-                               const lull__note_t *note) {
-    char text[NOTE_MAX], hex[LULL__HASH_HEX];
-    int n = snprintf(text, sizeof text - 32,
+lull_status_t lull__note_format(const lull__note_t *note,
+                                char text[LULL__NOTE_MAX], size_t *bytes) {
+    char hex[LULL__HASH_HEX];
+    int n = snprintf(text, LULL__NOTE_MAX - 32,
                      "lull-note 1\n%s %s %" PRIu64 " %" PRIu32 " %d %" PRIu64
                      "\n%s\n",
                      note->kind, note->run_id, note->number, note->rank,
                      (int)note->status, note->seq, note->text);
-    if (n < 0 || (size_t)n >= sizeof text - 32)
-        return lull__fail(LULL_ERR_INTERNAL, "%s/%s: the note is too long",
-                          lull->path, name);
+    if (n < 0 || (size_t)n >= LULL__NOTE_MAX - 32)
+        return lull__fail(LULL_ERR_INTERNAL, "a note is too long");
     lull__hash_format(lull__hash_of(text, (size_t)n), hex);
     n += sprintf(text + n, "%s\n", hex);
-    char temp[LULL__ENTRY_MAX + 8];
+    *bytes = (size_t)n;
+    return LULL_OK;
+}
+
+lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
+                               const lull__note_t *note) {
+    char text[LULL__NOTE_MAX], temp[LULL__ENTRY_MAX + 8];
+    size_t n;
+    lull_status_t status = lull__note_format(note, text, &n);
+    if (status != LULL_OK)
+        return status;
     snprintf(temp, sizeof temp, "tmp-%s", name);
-    lull__publish_t what = {temp, name, text, (uint64_t)n, false};
+    lull__publish_t what = {temp, name, text, n, false};
     return lull__file_publish(lull, &what);
 }
 
@@ -48,22 +55,27 @@ static bool parse(char *text, size_t n, lull__note_t *out) {
     return true;
 }
 
+bool lull__note_parse(char *text, size_t n, lull__note_t *out) {
+    uint64_t hash;
+    if (n <= LULL__HASH_HEX || text[n - 1] != '\n')
+        return false;
+    text[n - 1] = '\0';
+    n -= LULL__HASH_HEX;
+    if (!lull__hash_parse(text + n, &hash) || lull__hash_of(text, n) != hash)
+        return false;
+    text[n] = '\0';
+    return parse(text, n, out);
+}
+
 lull_status_t lull__note_read(const lull__dir_t *lull, const char *name,
                               lull__note_t *out) {
     char *text;
-    uint64_t n, hash;
-    lull_status_t status = lull__file_slurp(lull, name, NOTE_MAX, &text, &n);
+    uint64_t n;
+    lull_status_t status =
+        lull__file_slurp(lull, name, LULL__NOTE_MAX, &text, &n);
     if (status != LULL_OK)
         return status;
-    bool ok = n > LULL__HASH_HEX && text[n - 1] == '\n';
-    if (ok) {
-        text[n - 1] = '\0';
-        n -= LULL__HASH_HEX;
-        ok =
-            lull__hash_parse(text + n, &hash) && lull__hash_of(text, n) == hash;
-        text[n] = '\0';
-    }
-    ok = ok && parse(text, n, out);
+    bool ok = lull__note_parse(text, n, out);
     free(text);
     if (!ok)
         return lull__fail(LULL_ERR_CORRUPT, "%s/%s: not a note of lull",
@@ -105,7 +117,8 @@ static bool of_run(const char *rest, const char *run_id) {
 }
 
 bool lull__note_is_stale(const char *name, const char *run_id) {
-    static const char *const kinds[] = {"verdict-", "abort-", "joined-"};
+    static const char *const kinds[] = {"verdict-", "abort-", "joined-",
+                                        "probe-"};
     if (strncmp(name, "tmp-", 4) == 0)
         name += 4;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -19,6 +19,14 @@ typedef struct lull__note {
     char text[LULL__SENTENCE_MAX];
 } lull__note_t;
 
+#define LULL__NOTE_MAX 4096
+
+/* A note as text, not closed by a NUL; LULL_ERR_INTERNAL: it is too long. */
+lull_status_t lull__note_format(const lull__note_t *note,
+                                char text[LULL__NOTE_MAX], size_t *n);
+/* text[n] is written to. False: not a note. */
+bool lull__note_parse(char *text, size_t n, lull__note_t *out);
+
 /* Publishes `note` as `name`, whole or not at all. Not synced: notes are
  * between living ranks. */
 lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,

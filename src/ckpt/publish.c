@@ -102,16 +102,22 @@ static void note(const lull__place_t *place, const lull__manifest_t *manifest,
         pthread_mutex_unlock(place->lock);
 }
 
-lull_status_t lull__publish(const lull__place_t *place,
-                            const lull__manifest_t *manifest) {
-    lull__entry_name_t home;
-    bool exchanged;
-    lull__naming_step(home, manifest->step);
+lull_status_t lull__publish_prepare(const lull__place_t *place,
+                                    const lull__manifest_t *manifest) {
     lull_status_t status = write_manifest(place, manifest);
-    if (status == LULL_OK)
-        status = lull__dir_sync(place->partial);
-    if (status == LULL_OK)
-        status = move_home(place, manifest->step, home, &exchanged);
+    return status != LULL_OK ? status : lull__dir_sync(place->partial);
+}
+
+lull_status_t lull__publish_install(lull__place_t *place,
+                                    const lull__manifest_t *manifest,
+                                    bool keep_old) {
+    lull__entry_name_t home;
+    place->exchanged = false;
+    lull__naming_step(home, manifest->step);
+    lull_status_t status =
+        keep_old && lull__dir_has(place->dir, home)
+            ? replace_in_two(place, manifest->step, home)
+            : move_home(place, manifest->step, home, &place->exchanged);
     if (status != LULL_OK)
         return status;
     note(place, manifest, false);
@@ -123,9 +129,23 @@ lull_status_t lull__publish(const lull__place_t *place,
                           "%.700s",
                           home, why);
     }
-    note(place, manifest, true);
-    drop_replaced(place, manifest->step, exchanged);
     return LULL_OK;
+}
+
+void lull__publish_settle(const lull__place_t *place,
+                          const lull__manifest_t *manifest) {
+    note(place, manifest, true);
+    drop_replaced(place, manifest->step, place->exchanged);
+}
+
+lull_status_t lull__publish(lull__place_t *place,
+                            const lull__manifest_t *manifest) {
+    lull_status_t status = lull__publish_prepare(place, manifest);
+    if (status == LULL_OK)
+        status = lull__publish_install(place, manifest, false);
+    if (status == LULL_OK)
+        lull__publish_settle(place, manifest);
+    return status;
 }
 
 static lull_status_t write_latest(const lull__dir_t *dir, uint64_t step) {

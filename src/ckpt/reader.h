@@ -20,15 +20,16 @@
 
 typedef struct lull__reader_file {
     const lull__manifest_file_t *row;
-    const lull__vote_file_t *vote;
-    lull__file_t file;   /* closed when not kept open */
-    size_t first, count; /* its shards, in the shards of its rank */
+    const lull__vote_file_t *vote; /* NULL: the file is in another place */
+    lull__file_t file;             /* closed when not kept open */
+    size_t first, count;           /* its shards, in the shards of its rank */
 } lull__reader_file_t;
 
 typedef struct lull__reader_rank {
     char *text;
     lull__vote_t vote;
     size_t first_file; /* index of its first file */
+    bool elsewhere;    /* its vote is in another place; the vote is empty */
 } lull__reader_rank_t;
 
 typedef struct lull__reader_shard {
@@ -52,6 +53,7 @@ struct lull_ckpt_info {
     lull__manifest_t manifest;
     lull__reader_rank_t *ranks; /* [rank_count] */
     size_t rank_count;
+    size_t elsewhere;           /* ranks whose files are in other places */
     lull__reader_file_t *files; /* [manifest.file_count] */
     size_t open_files;
     lull__reader_shard_t *shards; /* grouped by tensor */
@@ -117,6 +119,12 @@ uint64_t lull__reader_block_bytes(const lull_ckpt_info_t *info, size_t file,
 /* Reads bytes [begin, end) of a file's data, verified, into `data`. */
 lull_status_t lull__reader_range(const lull_ckpt_info_t *info, size_t file,
                                  uint64_t begin, uint64_t end, void *data);
+
+/* What follows a name that is not here, where other places have files: " (it
+ * may be in HOST:DIR: rank-00001.safetensors, ...)"; else "". */
+#define LULL__ELSEWHERE_MAX 400
+void lull__reader_elsewhere(const lull_ckpt_info_t *info,
+                            char text[LULL__ELSEWHERE_MAX]);
 
 /* SIZE_MAX: no such tensor. */
 size_t lull__reader_find(const lull_ckpt_info_t *info, const char *name);

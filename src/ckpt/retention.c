@@ -42,7 +42,7 @@ static void forget_step(lull__history_t *history, uint64_t step) {
     history->count = kept;
 }
 
-static lull__history_row_t row_of(const lull__manifest_t *manifest) {
+lull__history_row_t lull__history_row(const lull__manifest_t *manifest) {
     lull__hash_t hash;
     uint64_t numbers[2] = {manifest->save, (uint64_t)manifest->time};
     lull__hash_begin(&hash);
@@ -54,9 +54,14 @@ static lull__history_row_t row_of(const lull__manifest_t *manifest) {
 
 lull_status_t lull__history_add(lull__history_t *history,
                                 const lull__manifest_t *manifest) {
-    lull__history_row_t row = row_of(manifest);
-    forget_step(history, row.step);
-    return insert(history, &row);
+    lull__history_row_t row = lull__history_row(manifest);
+    return lull__history_put(history, &row);
+}
+
+lull_status_t lull__history_put(lull__history_t *history,
+                                const lull__history_row_t *row) {
+    forget_step(history, row->step);
+    return insert(history, row);
 }
 
 lull__history_row_t *lull__history_find(const lull__history_t *history,
@@ -95,7 +100,7 @@ static lull_status_t read_row(const lull__dir_t *dir, const char *name,
         return status;
     status = lull__manifest_parse(text, n, name, &manifest);
     if (status == LULL_OK) {
-        *row = row_of(&manifest);
+        *row = lull__history_row(&manifest);
         lull__manifest_free(&manifest);
     }
     free(text);

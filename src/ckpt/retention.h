@@ -31,6 +31,9 @@ void lull__history_taken(lull__history_t *history, uint64_t seq);
 /* A commit: takes the place of an older one of the same step. */
 lull_status_t lull__history_add(lull__history_t *history,
                                 const lull__manifest_t *manifest);
+lull_status_t lull__history_put(lull__history_t *history,
+                                const lull__history_row_t *row);
+lull__history_row_t lull__history_row(const lull__manifest_t *manifest);
 /* NULL: not there. */
 lull__history_row_t *lull__history_find(const lull__history_t *history,
                                         const lull__history_row_t *row);
@@ -61,9 +64,9 @@ lull_status_t lull__trash(const lull__retention_t *what, const char *name,
 
 /* Under the lock: puts back or deletes what crashed runs left: partial and
  * old directories, trash, notes of other runs than `run_id`. `lull`: DIR/.lull.
- */
+ * leave_old: not the old directories. */
 lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
-                          const char *run_id);
+                          const char *run_id, bool leave_old);
 
 /* Deletes the partial directories of this run's saves below `before`: what
  * could not go when they failed, because a rank was still writing there. */

@@ -117,6 +117,18 @@ static lull_status_t name_shard(describing_t *d, const lull_ckpt_tensor_t *from,
     return LULL_OK;
 }
 
+/* Which part of a tensor this rank writes. A place, of several, is to hold
+ * all that its ranks saved: there replicas do not share the writing. */
+static bool share(const lull_ckpt_t *ckpt, const lull_ckpt_tensor_t *tensor,
+                  uint64_t bytes, lull__box_t *box, uint64_t *skip) {
+    if (ckpt->place_count < 2)
+        return lull__plan_share(tensor, bytes, box, skip);
+    memcpy(box->offset, tensor->offset, sizeof box->offset);
+    memcpy(box->shape, tensor->shape, sizeof box->shape);
+    *skip = 0;
+    return true;
+}
+
 static lull_status_t add_alias(describing_t *d,
                                const lull_ckpt_tensor_t *tensor) {
     lull_ckpt_request_t *save = d->save;
@@ -128,7 +140,7 @@ static lull_status_t add_alias(describing_t *d,
         return no_memory();
     lull_status_t status = take_name(d, name);
     /* Listed by one of the replicas. */
-    if (status == LULL_OK && lull__plan_share(tensor, 0, &box, &skip))
+    if (status == LULL_OK && share(save->ckpt, tensor, 0, &box, &skip))
         save->aliases[save->alias_count++] = (lull_ckpt_meta_t){name, of};
     return status;
 }
@@ -142,7 +154,7 @@ static lull_status_t add_tensor(describing_t *d,
         return status;
     if (tensor->alias_of != NULL)
         return add_alias(d, tensor);
-    if (!lull__plan_share(tensor, bytes, &box, &skip))
+    if (!share(d->save->ckpt, tensor, bytes, &box, &skip))
         return LULL_OK;
     lull__item_t *item = new_item(d->save);
     lull__shard_t *shard = &item->shard;
@@ -183,8 +195,8 @@ static lull_status_t add_state(describing_t *d, const lull_ckpt_state_t *state,
     memcpy(stored, LULL__STATE_PREFIX, prefix);
     memcpy(stored + prefix, state->name, n);
     status = take_name(d, stored);
-    if (status != LULL_OK || (!state->per_rank && save->ckpt->options.rank))
-        return status; /* rank 0 writes what is global */
+    if (status != LULL_OK || (!state->per_rank && !save->ckpt->leads))
+        return status; /* one writes what is global */
     lull__item_t *item = new_item(save);
     item->shard.name = stored + prefix;
     item->shard.stored = stored;
@@ -308,11 +320,11 @@ static lull_status_t skip_number(lull_ckpt_t *ckpt) {
     note.rank = ckpt->options.rank;
     memcpy(note.run_id, ckpt->run_id, sizeof note.run_id);
     strcpy(note.text, "no memory to begin a save");
-    if (ckpt->options.rank == 0)
+    if (ckpt->leads)
         lull__note_verdict(name, ckpt->run_id, note.number);
     else
         lull__note_abort(name, ckpt->run_id, note.number, note.rank);
-    if (ckpt->options.rank == 0)
+    if (ckpt->leads)
         strcpy(note.kind, "verdict");
     if (ckpt->lull_dir.fd >= 0)
         (void)lull__note_write(&ckpt->lull_dir, name, &note);

@@ -42,11 +42,11 @@ static lull_status_t rank0_is_late(lull_ckpt_request_t *save) {
                       save->ckpt->options.commit_timeout_s);
 }
 
-/* Rank 0 creates the directory of a save, the others wait for it. */
+/* Who leads creates the directory of a save, the others wait for it. */
 static lull_status_t open_dir(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     lull_status_t status;
-    if (ckpt->options.rank == 0) {
+    if (ckpt->leads) {
         status = lull__dir_create(&ckpt->dir, save->dir_name, false);
         return status != LULL_OK
                    ? status
@@ -173,10 +173,11 @@ static lull_status_t open_save(lull_ckpt_request_t *save) {
 static lull_status_t first_cause(lull_ckpt_request_t *save,
                                  lull_status_t status) {
     char sentence[LULL__SENTENCE_MAX];
-    if (status == LULL_OK || save->ckpt->options.rank == 0 ||
-        save->ckpt->lull_dir.fd < 0)
+    if (status == LULL_OK || save->ckpt->leads || save->ckpt->lull_dir.fd < 0)
         return status;
     snprintf(sentence, sizeof sentence, "%s", lull_last_error());
+    if (save->voted && save->ckpt->options.agree != NULL)
+        return status;
     if (save->voted) /* rank 0 may publish it all the same */
         return lull__fail(LULL_ERR_DURABILITY_UNKNOWN, "after the vote: %.900s",
                           sentence);

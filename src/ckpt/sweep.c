@@ -36,6 +36,7 @@ typedef struct sweep {
     const lull__dir_t *dir;
     const char *run_id;
     uint64_t before;
+    bool leave_old;
     char **names;
     size_t count, room;
 } sweep_t;
@@ -64,7 +65,7 @@ static lull_status_t sweep_name(const sweep_t *sweep, const char *name) {
     case LULL__NAMING_TRASH:
         return lull__dir_remove_tree(sweep->dir, name);
     case LULL__NAMING_OLD:
-        return put_back(sweep->dir, name, &naming);
+        return sweep->leave_old ? LULL_OK : put_back(sweep->dir, name, &naming);
     default:
         return LULL_OK;
     }
@@ -100,19 +101,21 @@ static lull_status_t each(sweep_t sweep,
 
 lull_status_t lull__sweep_own(const lull__dir_t *dir, const char *run_id,
                               uint64_t before) {
-    return each((sweep_t){dir, run_id, before, NULL, 0, 0}, sweep_own);
+    return each((sweep_t){dir, run_id, before, false, NULL, 0, 0}, sweep_own);
 }
 
 lull_status_t lull__sweep(const lull__dir_t *dir, const lull__dir_t *lull,
-                          const char *run_id) {
+                          const char *run_id, bool leave_old) {
     /* What is seen here must be what is on disk before anything is deleted:
      * the last run may have ended between a rename and its sync. */
     lull_status_t status = lull__dir_sync(dir);
     if (status == LULL_OK)
-        status = each((sweep_t){dir, run_id, 0, NULL, 0, 0}, sweep_name);
+        status =
+            each((sweep_t){dir, run_id, 0, leave_old, NULL, 0, 0}, sweep_name);
     if (status == LULL_OK)
         status = lull__dir_sync(dir);
     if (status == LULL_OK)
-        status = each((sweep_t){lull, run_id, 0, NULL, 0, 0}, sweep_note);
+        status =
+            each((sweep_t){lull, run_id, 0, leave_old, NULL, 0, 0}, sweep_note);
     return status;
 }

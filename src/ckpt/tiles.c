@@ -29,6 +29,7 @@ typedef struct alias {
 } alias_t;
 
 struct lull__tiles {
+    bool copies;
     lull__arena_t arena;
     lull__names_t names;
     tensor_t *tensors;
@@ -54,10 +55,11 @@ static bool grow(void **array, size_t count, size_t *room, size_t each) {
     return true;
 }
 
-lull_status_t lull__tiles_create(lull__tiles_t **out) {
+lull_status_t lull__tiles_create(bool copies, lull__tiles_t **out) {
     lull__tiles_t *tiles = calloc(1, sizeof *tiles);
     if (tiles == NULL)
         return no_memory();
+    tiles->copies = copies;
     *out = tiles;
     return LULL_OK;
 }
@@ -109,6 +111,8 @@ static lull_status_t add_shard(lull__tiles_t *tiles, const lull__shard_t *shard,
                           "tensor '%.200s': ranks %" PRIu32 " and %" PRIu32
                           " disagree about its dtype or global shape",
                           shard->name, tensor->rank, rank);
+    if (tiles->copies && shard->replica > 0)
+        return LULL_OK;
     row_t *row = lull__arena_alloc(&tiles->arena, sizeof *row + 2 * bytes);
     if (row == NULL)
         return no_memory();
@@ -144,7 +148,7 @@ lull_status_t lull__tiles_add(lull__tiles_t *tiles, const lull__vote_t *vote) {
 static lull_status_t check_tensor(const tensor_t *tensor) {
     size_t bytes = tensor->ndim * sizeof(uint64_t), n = 0;
     bool overlap = false;
-    lull__box_t *boxes = calloc(tensor->count, sizeof *boxes);
+    lull__box_t *boxes = calloc(tensor->count + 1, sizeof *boxes);
     if (boxes == NULL)
         return no_memory();
     for (const row_t *row = tensor->rows; row != NULL; row = row->next, n++) {

@@ -7,7 +7,8 @@
 
 typedef struct lull__tiles lull__tiles_t;
 
-lull_status_t lull__tiles_create(lull__tiles_t **out);
+/* copies: replicas are stored whole, the first one counts. */
+lull_status_t lull__tiles_create(bool copies, lull__tiles_t **out);
 void lull__tiles_destroy(lull__tiles_t *tiles);
 /* Adds a rank's vote; nothing of it is kept. LULL_ERR_MISMATCH: its dtype or
  * shape of a tensor is not what another rank says. */

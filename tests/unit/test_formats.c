@@ -617,7 +617,7 @@ static lull__memory_t manifest_text(void) {
     lull__manifest_file_t files[] = {{"rank-00000.safetensors", 0, 5000, 1},
                                      {"rank-00000.01.safetensors", 0, 50, 2},
                                      {"rank-00001.safetensors", 1, 7, 3}};
-    lull__manifest_vote_t votes[] = {{100, 5}, {200, 6}};
+    lull__manifest_vote_t votes[] = {{100, 5, 0}, {200, 6, 0}};
     lull_ckpt_meta_t meta[] = {{"model.type", "gpt"}, {"note", "a\"\n"}};
     lull__manifest_t manifest = {.seq = 9,
                                  .parent = 3,

@@ -49,6 +49,35 @@ static void good(void **state) {
     lull_ckpt_info_destroy(info);
 }
 
+/* place-0 and place-1 are the two places of one checkpoint. */
+static void places(void **state) {
+    (void)state;
+    for (uint64_t place = 0; place < 2; place++) {
+        lull_ckpt_id_t id;
+        lull_ckpt_info_t *info;
+        float w[6];
+        const char *dir = place ? GOLDEN "/place-1" : GOLDEN "/place-0";
+        assert_ok(lull_ckpt_find(dir, NULL, &id));
+        assert_ok(lull_ckpt_info_open(dir, id, &info));
+        assert_ok(lull_ckpt_verify(info, NULL, NULL));
+        lull_ckpt_slice_t slice = {.size = sizeof slice,
+                                   .name = "w",
+                                   .dtype = LULL_F32,
+                                   .ndim = 2,
+                                   .global_shape = {4, 3},
+                                   .offset = {2 * place, 0},
+                                   .shape = {2, 3},
+                                   .data = w};
+        assert_ok(lull_ckpt_load(info, &slice, 1, NULL));
+        for (int i = 0; i < 6; i++)
+            assert_true(w[i] == (float)(6 * (int)place + i));
+        slice.offset[0] = 1;
+        assert_fails(lull_ckpt_load(info, &slice, 1, NULL), LULL_ERR_NOT_FOUND,
+                     place ? "a:/disk: rank-00000" : "b:/disk: rank-00001");
+        lull_ckpt_info_destroy(info);
+    }
+}
+
 static lull_status_t read_bad(const char *dir) {
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
@@ -86,11 +115,12 @@ static void bad(void **state) {
         count++;
     }
     closedir(dir);
-    assert_true(count >= 21);
+    assert_true(count >= 25);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(good),
+                                       cmocka_unit_test(places),
                                        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,9 +115,30 @@ def bad(name, **changes):
     checkpoint.write(os.path.join(HERE, "bad", name))
 
 
+def places(manifest, here):
+    """Rank r in place r."""
+    manifest.update(version=2, here=here, places=["a:/disk", "b:/disk"])
+    for rank, vote in enumerate(manifest["votes"]):
+        vote.update(place=rank)
+
+
 def main():
     Checkpoint().write(os.path.join(HERE, "good"))
-    bad("version", change_manifest=lambda m: m.update(version=2))
+    for here in range(2):
+        place = Checkpoint()
+        place.change_manifest = lambda m: places(m, here)
+        top = os.path.join(HERE, f"place-{here}")
+        place.write(top)
+        for name in (f"rank-{1 - here:05}.json",
+                     f"rank-{1 - here:05}.safetensors"):
+            os.remove(os.path.join(top, "step-00000100", name))
+    bad("version", change_manifest=lambda m: m.update(version=1000))
+    bad("no-places", change_manifest=lambda m: m.update(version=2))
+    bad("here", change_manifest=lambda m: places(m, 2))
+    bad("placed", change_manifest=lambda m: places(m, 0) or
+        m["votes"][1].update(place=2))
+    bad("placed-one", change_manifest=lambda m: places(m, 0) or
+        m.update(version=1))
     bad("vote-version", change_vote=lambda v: v.update(version=2))
     bad("path", change_manifest=lambda m: m["files"][0].update(
         name="../rank-00000.safetensors"))

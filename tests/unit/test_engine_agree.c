@@ -1,0 +1,469 @@
+/* Engines that agree by a callback, in directories that they share or not:
+ * commit, places, loss of ranks and messages, recovery, partial reading. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agree_room.h"
+#include "base/thread.h"
+#include "ckpt.h"
+#include "ckpt/naming.h"
+#include "support.h"
+#include "test.h"
+
+#define WORLD 4
+#define ROWS 64
+
+static char base[256];
+static char dirs[WORLD][300];
+static agree_room_t room;
+static uint32_t rows[ROWS];
+
+static int set_up(void **state) {
+    (void)state;
+    test_dir_make(base);
+    agree_room_init(&room);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    agree_room_fini(&room);
+    test_dir_drop(base);
+    return 0;
+}
+
+/* Rank r writes to place r * places / WORLD. */
+static void use_places(unsigned places) {
+    for (uint32_t r = 0; r < WORLD; r++)
+        snprintf(dirs[r], sizeof dirs[r], "%s/node%u", base,
+                 r * places / WORLD);
+}
+
+typedef struct opener {
+    lull_ckpt_options_t options;
+    lull_ckpt_t *ckpt;
+    lull_status_t status;
+    char why[600];
+} opener_t;
+
+static void *open_one(void *arg) {
+    opener_t *opener = arg;
+    opener->status = lull_ckpt_open(&opener->options, &opener->ckpt);
+    snprintf(opener->why, sizeof opener->why, "%s", lull_last_error());
+    return NULL;
+}
+
+static void begin_open(opener_t *openers, const char *run, double timeout_s,
+                       uint32_t keep_last) {
+    for (uint32_t r = 0; r < WORLD; r++) {
+        opener_t *o = &openers[r];
+        *o = (opener_t){.options = test_options(dirs[r], r, WORLD)};
+        o->options.run_id = run;
+        o->options.agree = agree_room_call;
+        o->options.agree_ctx = &room;
+        o->options.commit_timeout_s = timeout_s;
+        o->options.keep_last = keep_last;
+    }
+}
+
+/* Open is collective. */
+static void run_open(opener_t *openers) {
+    pthread_t threads[WORLD];
+    for (uint32_t r = 0; r < WORLD; r++)
+        if (pthread_create(&threads[r], NULL, open_one, &openers[r]) != 0)
+            fail_msg("a thread");
+    for (uint32_t r = 0; r < WORLD; r++)
+        pthread_join(threads[r], NULL);
+}
+
+static void open_all(lull_ckpt_t **ranks, const char *run, double timeout_s,
+                     uint32_t keep_last) {
+    opener_t openers[WORLD];
+    begin_open(openers, run, timeout_s, keep_last);
+    run_open(openers);
+    for (uint32_t r = 0; r < WORLD; r++) {
+        if (openers[r].status != LULL_OK)
+            fail_msg("rank %u: %s", r, openers[r].why);
+        ranks[r] = openers[r].ckpt;
+    }
+}
+
+static void destroy_all(lull_ckpt_t **ranks) {
+    for (uint32_t r = 0; r < WORLD; r++)
+        lull_ckpt_destroy(ranks[r]);
+}
+
+static void close_all(lull_ckpt_t **ranks) {
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_ok(lull_ckpt_close(ranks[r]));
+    destroy_all(ranks);
+}
+
+/* A quarter of "rows"; all of "copy", which all ranks have; a state. */
+static lull_status_t save_part(lull_ckpt_t *ckpt, uint64_t step,
+                               uint32_t rank) {
+    uint64_t begin = ROWS * rank / WORLD, end = ROWS * (rank + 1) / WORLD;
+    lull_ckpt_tensor_t tensors[2] = {
+        test_tensor("rows", LULL_U32, end - begin, rows + begin),
+        test_tensor("copy", LULL_U32, ROWS, rows)};
+    lull_ckpt_state_t states[2] = {{"step", &step, sizeof step, false},
+                                   {"own", &rank, sizeof rank, true}};
+    lull_ckpt_meta_t meta = {"who", rank ? "another" : "rank 0"};
+    tensors[0].global_shape[0] = ROWS;
+    tensors[0].offset[0] = begin;
+    tensors[1].replica = rank;
+    tensors[1].replicas = WORLD;
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    save.step = step;
+    save.tensors = tensors;
+    save.tensor_count = 2;
+    save.states = states;
+    save.state_count = 2;
+    save.meta = &meta;
+    save.meta_count = 1;
+    return lull_ckpt_save(ckpt, &save, NULL);
+}
+
+static void save_all(lull_ckpt_t **ranks, uint64_t step) {
+    test_fill(rows, sizeof rows, step);
+    for (uint32_t r = WORLD; r-- > 0;)
+        assert_ok(save_part(ranks[r], step, r));
+}
+
+static void commit_all(lull_ckpt_t **ranks, uint64_t step) {
+    save_all(ranks, step);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+}
+
+static lull_status_t load_rows(const lull_ckpt_info_t *info, const char *name,
+                               uint64_t begin, uint64_t count, uint32_t *out) {
+    lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+    slice.name = name;
+    slice.dtype = LULL_U32;
+    slice.ndim = 1;
+    slice.global_shape[0] = ROWS;
+    slice.offset[0] = begin;
+    slice.shape[0] = count;
+    slice.data = out;
+    lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
+    return lull_ckpt_load(info, &slice, 1, &load);
+}
+
+/* What a restart does: each rank looks in its own directory, and all agree on
+ * the newest that each of them has. */
+static bool find_common(lull_ckpt_id_t *out) {
+    lull_ckpt_find_options_t find = LULL_CKPT_FIND_OPTIONS_INIT;
+    for (;;) {
+        uint64_t low = UINT64_MAX, high = 0;
+        for (uint32_t r = 0; r < WORLD; r++) {
+            lull_status_t status = lull_ckpt_find(dirs[r], &find, out);
+            uint64_t seq = status == LULL_OK ? out->seq : 0;
+            low = seq < low ? seq : low;
+            high = seq > high ? seq : high;
+        }
+        if (low == 0 || low == high)
+            return low != 0;
+        find.before_seq = low + 1;
+    }
+}
+
+/* Every rank loads its own part from its own directory. */
+static void assert_loads(uint64_t step) {
+    lull_ckpt_id_t id;
+    uint32_t expected[ROWS], back[ROWS];
+    test_fill(expected, sizeof expected, step);
+    assert_true(find_common(&id));
+    assert_int_equal(id.step, step);
+    for (uint32_t r = 0; r < WORLD; r++) {
+        lull_ckpt_info_t *info;
+        uint64_t begin = ROWS * r / WORLD, n = ROWS * (r + 1) / WORLD - begin;
+        uint64_t said;
+        uint32_t own;
+        size_t bytes;
+        assert_ok(lull_ckpt_info_open(dirs[r], id, &info));
+        assert_ok(lull_ckpt_verify(info, NULL, NULL));
+        assert_ok(load_rows(info, "rows", begin, n, back));
+        assert_memory_equal(back, expected + begin, n * sizeof *back);
+        assert_ok(load_rows(info, "copy", 0, ROWS, back));
+        assert_memory_equal(back, expected, sizeof back);
+        assert_ok(
+            lull_ckpt_info_state(info, "step", 0, &said, sizeof said, &bytes));
+        assert_int_equal(said, step);
+        assert_ok(
+            lull_ckpt_info_state(info, "own", r, &own, sizeof own, &bytes));
+        assert_int_equal(own, r);
+        assert_string_equal(lull_ckpt_info_meta(info, "who"), "rank 0");
+        lull_ckpt_info_destroy(info);
+    }
+}
+
+static void places_commit_together(void **state) {
+    (void)state;
+    for (unsigned places = 1; places <= WORLD; places *= 2) {
+        lull_ckpt_t *ranks[WORLD];
+        char run[16];
+        snprintf(run, sizeof run, "run%u", places);
+        use_places(places);
+        open_all(ranks, places == 2 ? NULL : run, 20, 2);
+        for (uint64_t step = 1; step <= 5; step++)
+            commit_all(ranks, step);
+        commit_all(ranks, 5); /* over what is there */
+        close_all(ranks);
+        agree_room_reset(&room);
+        assert_loads(5);
+        for (uint32_t r = 0; r < WORLD; r++) {
+            assert_int_equal(test_count(dirs[r], "step-"), 2);
+            assert_int_equal(test_count(dirs[r], "."), 1);
+        }
+        test_dir_drop(base);
+        assert_int_equal(mkdir(base, 0777), 0);
+    }
+}
+
+static void what_is_elsewhere_is_named(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    lull_ckpt_info_t *info;
+    lull_ckpt_file_info_t file;
+    lull_ckpt_id_t id;
+    uint32_t back[ROWS];
+    char command[900];
+    size_t bytes;
+    use_places(2);
+    open_all(ranks, "run", 20, 0);
+    commit_all(ranks, 7);
+    close_all(ranks);
+    assert_true(find_common(&id));
+    assert_ok(lull_ckpt_info_open(dirs[0], id, &info));
+    assert_fails(load_rows(info, "rows", 0, ROWS, back), LULL_ERR_NOT_FOUND,
+                 "rank-00002.safetensors, rank-00003.safetensors");
+    assert_non_null(strstr(lull_last_error(), dirs[3]));
+    assert_fails(lull_ckpt_info_state(info, "own", 3, back, 4, &bytes),
+                 LULL_ERR_NOT_FOUND, dirs[3]);
+    assert_true(lull_ckpt_info_file_at(info, 1, &file));
+    assert_null(file.elsewhere);
+    assert_true(lull_ckpt_info_file_at(info, 2, &file));
+    assert_non_null(strstr(file.elsewhere, dirs[3]));
+    lull_ckpt_info_destroy(info);
+    /* All files in one directory are the whole. */
+    snprintf(command, sizeof command,
+             "cp '%s'/step-00000007/rank-* '%s'/step-00000007", dirs[3],
+             dirs[0]);
+    assert_int_equal(system(command), 0);
+    assert_ok(lull_ckpt_info_open(dirs[0], id, &info));
+    assert_ok(lull_ckpt_verify(info, NULL, NULL));
+    assert_ok(load_rows(info, "rows", 0, ROWS, back));
+    assert_memory_equal(back, rows, sizeof rows);
+    assert_ok(load_rows(info, "copy", 0, ROWS, back));
+    lull_ckpt_info_destroy(info);
+    /* Of what ought to be here none may be missing. */
+    snprintf(command, sizeof command, "rm '%s'/step-00000007/rank-00002.json",
+             dirs[3]);
+    assert_int_equal(system(command), 0);
+    assert_fails(lull_ckpt_info_open(dirs[3], id, &info), LULL_ERR_CORRUPT,
+                 "rank-00002.json");
+}
+
+static void a_failure_is_every_ranks(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(2);
+    open_all(ranks, "run", 20, 0);
+    for (uint32_t bad = 0; bad < WORLD; bad++) {
+        for (uint32_t r = 0; r < WORLD; r++) {
+            lull_ckpt_tensor_t hole = test_tensor("hole", LULL_U32, 3, NULL);
+            lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+            save.tensors = &hole;
+            save.tensor_count = 1;
+            if (r == bad)
+                assert_fails(lull_ckpt_save(ranks[r], &save, NULL),
+                             LULL_ERR_INVALID, "hole");
+            else
+                assert_ok(save_part(ranks[r], 0, r));
+        }
+        for (uint32_t r = 0; r < WORLD; r++)
+            if (r != bad)
+                assert_fails(
+                    lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                    LULL_ERR_ABORTED, "hole");
+    }
+    /* Not whole: nobody saves rank 3's part. */
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_ok(save_part(ranks[r], 1, r == 3 ? 2 : r));
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_fails(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                     r ? LULL_ERR_ABORTED : LULL_ERR_MISMATCH, "'rows'");
+    commit_all(ranks, 9);
+    close_all(ranks);
+    assert_loads(9);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_int_equal(test_count(dirs[r], "."), 1);
+}
+
+static void a_silent_rank_hangs_nobody(void **state) {
+    (void)state;
+    for (uint32_t deaf = 0; deaf < WORLD; deaf += 3) {
+        lull_ckpt_t *ranks[WORLD];
+        use_places(2);
+        open_all(ranks, "run", 0.3, 0);
+        commit_all(ranks, 1);
+        pthread_mutex_lock(&room.lock);
+        room.deaf = deaf;
+        pthread_mutex_unlock(&room.lock);
+        save_all(ranks, 2);
+        for (uint32_t r = 0; r < WORLD; r++) {
+            lull_status_t status =
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
+            assert_true(status == LULL_ERR_ABORTED ||
+                        status == LULL_ERR_OUTCOME_UNKNOWN ||
+                        status == LULL_ERR_TIMEOUT);
+        }
+        pthread_mutex_lock(&room.lock);
+        room.deaf = UINT32_MAX;
+        pthread_mutex_unlock(&room.lock);
+        commit_all(ranks, 3);
+        close_all(ranks);
+        agree_room_reset(&room);
+        assert_loads(3);
+        test_dir_drop(base);
+        assert_int_equal(mkdir(base, 0777), 0);
+    }
+}
+
+static void a_hurt_message_is_refused(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(2);
+    open_all(ranks, "run", 0.3, 0);
+    for (uint32_t hurt = 0; hurt < 2; hurt++) {
+        room.hurt = hurt;
+        save_all(ranks, 1);
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_int_not_equal(
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                LULL_OK);
+    }
+    room.hurt = UINT32_MAX;
+    commit_all(ranks, 2);
+    close_all(ranks);
+    assert_loads(2);
+}
+
+static void destroying_ends_waiting(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(2);
+    open_all(ranks, "run", 100000, 0);
+    for (uint32_t r = 0; r < WORLD; r++)
+        if (r != 2)
+            assert_ok(save_part(ranks[r], 1, r));
+    lull_ckpt_destroy(ranks[2]);
+    /* Rank 2 saved nothing and is gone: only cancelling ends it. */
+    ranks[2] = NULL;
+    destroy_all(ranks);
+    agree_room_reset(&room);
+    open_all(ranks, "run2", 20, 0);
+    commit_all(ranks, 1);
+    close_all(ranks);
+    assert_loads(1);
+}
+
+static void an_open_that_fails_fails_for_all(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    opener_t openers[WORLD];
+    use_places(2);
+    open_all(ranks, "run", 20, 0);
+    agree_room_reset(&room);
+    begin_open(openers, "other", 20, 0);
+    run_open(openers);
+    for (uint32_t r = 0; r < WORLD; r++) {
+        assert_int_equal(openers[r].status, LULL_ERR_BUSY);
+        assert_non_null(strstr(openers[r].why, "another run"));
+    }
+    close_all(ranks);
+    agree_room_reset(&room);
+    begin_open(openers, "one", 20, 0);
+    openers[2].options.run_id = "two";
+    run_open(openers);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_int_not_equal(openers[r].status, LULL_OK);
+    assert_non_null(strstr(openers[0].why, "rank 2"));
+    agree_room_reset(&room);
+    begin_open(openers, "one", 0.3, 0);
+    openers[1].options.world = WORLD + 1;
+    run_open(openers);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_int_not_equal(openers[r].status, LULL_OK);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_int_equal(test_count(dirs[r], ".lull/probe"), 0);
+}
+
+/* The line is cut at every call of a save, once with a new step and once with
+ * a step that is there: after a restart all places have the same, the one
+ * before or the new one; what was told committed is there. */
+static void cut(uint64_t at, uint64_t step) {
+    lull_ckpt_t *ranks[WORLD];
+    bool told = false;
+    lull_ckpt_id_t id;
+    use_places(2);
+    open_all(ranks, "run", 0.5, 1);
+    commit_all(ranks, 1);
+    pthread_mutex_lock(&room.lock);
+    room.cut_at = room.calls + at;
+    pthread_mutex_unlock(&room.lock);
+    test_fill(rows, sizeof rows, 100 + step);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_ok(save_part(ranks[r], step, r));
+    for (uint32_t r = 0; r < WORLD; r++)
+        told |=
+            lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER) == LULL_OK;
+    destroy_all(ranks);
+    agree_room_reset(&room);
+    open_all(ranks, "run2", 20, 1);
+    assert_true(find_common(&id));
+    if (told)
+        assert_int_equal(id.seq, 2);
+    uint32_t expected[ROWS], back[ROWS];
+    test_fill(expected, sizeof expected, id.seq == 2 ? 100 + step : 1);
+    for (uint32_t r = 0; r < WORLD; r++) {
+        lull_ckpt_info_t *info;
+        assert_ok(lull_ckpt_info_open(dirs[r], id, &info));
+        assert_ok(load_rows(info, "copy", 0, ROWS, back));
+        assert_memory_equal(back, expected, sizeof back);
+        lull_ckpt_info_destroy(info);
+        assert_int_equal(test_count(dirs[r], "."), 1);
+    }
+    commit_all(ranks, 3);
+    close_all(ranks);
+    agree_room_reset(&room);
+    assert_loads(3);
+    test_dir_drop(base);
+    assert_int_equal(mkdir(base, 0777), 0);
+}
+
+static void the_line_is_cut_anywhere(void **state) {
+    (void)state;
+    /* Three rounds of a gather and a spread, of each rank. */
+    for (uint64_t step = 1; step <= 2; step++)
+        for (uint64_t at = 1; at <= 3 * 2 * WORLD; at++)
+            cut(at, step);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(places_commit_together),
+        TEST(what_is_elsewhere_is_named),
+        TEST(a_failure_is_every_ranks),
+        TEST(a_silent_rank_hangs_nobody),
+        TEST(a_hurt_message_is_refused),
+        TEST(destroying_ends_waiting),
+        TEST(an_open_that_fails_fails_for_all),
+        TEST(the_line_is_cut_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
