@@ -7,11 +7,15 @@
 #include "codec/codec_impl.h"
 #include "codec/mpc.h"
 
-static const lull__mpc_kernel_t *const variants[LULL__ISA_COUNT] = {
-    [LULL__PORTABLE] = lull__mpc_portable,
-    [LULL__AVX2] = lull__mpc_avx2,
-    [LULL__AVX512] = lull__mpc_avx512,
-};
+static const lull__mpc_kernel_t *kernels_in_force(void) {
+#ifdef __x86_64__
+    static const lull__mpc_kernel_t *const variants[LULL__ISA_COUNT] = {
+        lull__mpc_portable, lull__mpc_avx2, lull__mpc_avx512};
+    return variants[lull__isa()];
+#else
+    return lull__mpc_portable;
+#endif
+}
 
 /* First 32 bits of a stream, without the dimension in the low byte. */
 enum {
@@ -35,7 +39,7 @@ typedef struct shape {
 
 static shape_t shape_of(const lull_codec_t *codec, size_t count) {
     unsigned word = lull_dtype_bits(codec->dtype) / 8;
-    const lull__mpc_kernel_t *kernels = variants[lull__isa()];
+    const lull__mpc_kernel_t *kernels = kernels_in_force();
     size_t groups = count / (8 * word) + (count % (8 * word) != 0);
     return (shape_t){.kernel = &kernels[word == 2 ? 0 : word / 4],
                      .dim = codec->param,

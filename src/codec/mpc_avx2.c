@@ -142,20 +142,20 @@ static inline __m256i take32(unsigned m, const uint8_t **words) {
 static size_t encode32(const uint8_t *values, unsigned dim, uint8_t *bitmap,
                        uint8_t *words) {
     /* Before the chunk there are zeros, for any dimension. */
-    uint32_t v[32 + LULL__MPC_CHUNK], d[32], t[8 + 32];
+    uint32_t v[32 + LULL__MPC_CHUNK], d[32], t[8 + LULL__MPC_CHUNK];
     uint8_t *begin = words;
     memset(v, 0, 32 * sizeof *v);
     memcpy(v + 32, values, LULL__MPC_CHUNK * sizeof *v);
-    t[7 + 32] = 0;
+    t[7] = 0;
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 32) {
         const uint32_t *at = v + 32 + i;
         for (unsigned k = 0; k < 32; k += 8)
             store(d + k, _mm256_sub_epi32(load(at + k), load(at + k - dim)));
-        t[7] = t[7 + 32];
-        transpose32(d, t + 8);
-        for (unsigned k = 0; k < 4; k++)
-            bitmap[i / 8 + k] = (uint8_t)put32(t + 8 + 8 * k, &words);
+        transpose32(d, t + 8 + i);
     }
+    /* Only now: a load waits for the small stores it covers. */
+    for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8)
+        bitmap[i / 8] = (uint8_t)put32(t + 8 + i, &words);
     return (size_t)(words - begin) / 4;
 }
 
@@ -172,18 +172,21 @@ static inline __m256i sum_all32(__m256i x, __m256i *before) {
     return sum;
 }
 
-/* In place; 32 zeros stand before v. */
-static void finish32(uint32_t *v, unsigned dim) {
+/* Spoils v, before which stand 32 zeros. */
+static void finish32(uint32_t *v, unsigned dim, uint8_t *values) {
     __m256i before = _mm256_setzero_si256();
+    if (dim == 1) {
+        for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8)
+            store(values + 4 * i, sum_all32(load(v + i), &before));
+        return;
+    }
     if (dim >= 8)
         for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8)
             store(v + i, _mm256_add_epi32(load(v + i), load(v + i - dim)));
-    else if (dim == 1)
-        for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8)
-            store(v + i, sum_all32(load(v + i), &before));
     else
         for (unsigned i = dim; i < LULL__MPC_CHUNK; i++)
             v[i] += v[i - dim];
+    memcpy(values, v, LULL__MPC_CHUNK * sizeof *v);
 }
 
 static void decode32(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
@@ -197,8 +200,131 @@ static void decode32(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
                   sum_all32(take32(bitmap[i / 8 + k], &words), &last));
         transpose32(t, v + 32 + i);
     }
-    finish32(v + 32, dim);
-    memcpy(values, v + 32, LULL__MPC_CHUNK * sizeof *v);
+    finish32(v + 32, dim, values);
+}
+
+/* ---- 64 bits ----------------------------------------------------------- */
+
+/* One round: of registers k and k + 1 the low and high halves by turns. */
+#define UNPACK(bits, x, y)                                                  \
+    for (unsigned k = 0; k < 4; k++) {                                      \
+        (y)[k] = _mm256_unpacklo_epi##bits((x)[2 * k], (x)[2 * k + 1]);     \
+        (y)[k + 4] = _mm256_unpackhi_epi##bits((x)[2 * k], (x)[2 * k + 1]); \
+    }
+
+/* 32 words of 64 bits: out[2 * i] has bit i of each. */
+static inline void transpose_half64(const uint64_t *in, uint32_t *out) {
+    const __m256i pairs = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
+    const __m256i turns = _mm256_broadcastsi128_si256(
+        _mm_set_epi8(15, 14, 7, 6, 13, 12, 5, 4, 11, 10, 3, 2, 9, 8, 1, 0));
+    __m256i x[8], y[8];
+    for (unsigned k = 0; k < 8; k++)
+        x[k] = _mm256_shuffle_epi8(load(in + 4 * k), pairs);
+    UNPACK(16, x, y)
+    UNPACK(32, y, x)
+    UNPACK(64, x, y)
+    /* y[i] has byte 4 * (i % 2) + 2 * (i / 2 % 2) + i / 4. */
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned byte = 4 * (i % 2) + 2 * (i / 2 % 2) + i / 4;
+        __m256i signs = _mm256_permute4x64_epi64(y[i], 0xd8);
+        signs = _mm256_shuffle_epi8(signs, turns);
+        for (unsigned j = 8; j-- > 0;) {
+            out[2 * (8 * byte + j)] = (uint32_t)_mm256_movemask_epi8(signs);
+            signs = _mm256_add_epi8(signs, signs);
+        }
+    }
+}
+
+static inline void transpose64(const uint64_t *in, uint64_t *out) {
+    transpose_half64(in, (uint32_t *)out);
+    transpose_half64(in + 32, (uint32_t *)out + 1);
+}
+
+/* Both words of 32 bits of the words of 64 that a mask of four names. */
+static inline unsigned doubled(unsigned m) {
+    return _pdep_u32(m, 0x55) * 3;
+}
+
+static inline unsigned put64(const uint64_t *t, uint8_t **words) {
+    __m256i u = _mm256_sub_epi64(load(t), load(t - 1));
+    __m256i none = _mm256_cmpeq_epi64(u, _mm256_setzero_si256());
+    unsigned m = ~(unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(none)) & 0xf;
+    store(*words,
+          _mm256_permutevar8x32_epi32(u, lane_numbers(lanes.pack[doubled(m)])));
+    *words += 8 * (unsigned)_mm_popcnt_u32(m);
+    return m;
+}
+
+static inline __m256i take64(unsigned m, const uint8_t **words) {
+    const __m256i bit = _mm256_set_epi64x(8, 4, 2, 1);
+    __m256i there =
+        _mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(m), bit), bit);
+    __m256i x = _mm256_permutevar8x32_epi32(
+        load(*words), lane_numbers(lanes.place[doubled(m)]));
+    *words += 8 * (unsigned)_mm_popcnt_u32(m);
+    return _mm256_and_si256(x, there);
+}
+
+static inline __m256i sum_all64(__m256i x, __m256i *before) {
+    x = _mm256_add_epi64(x, _mm256_slli_si256(x, 8));
+    __m256i low = _mm256_permute2x128_si256(x, x, 0x08); /* 0, low half */
+    x = _mm256_add_epi64(x, _mm256_unpackhi_epi64(low, low));
+    __m256i sum = _mm256_add_epi64(x, *before);
+    *before = _mm256_add_epi64(*before, _mm256_permute4x64_epi64(x, 0xff));
+    return sum;
+}
+
+static size_t encode64(const uint8_t *values, unsigned dim, uint8_t *bitmap,
+                       uint8_t *words) {
+    uint64_t v[32 + LULL__MPC_CHUNK], d[64], t[4 + LULL__MPC_CHUNK];
+    uint8_t *begin = words;
+    memset(v, 0, 32 * sizeof *v);
+    memcpy(v + 32, values, LULL__MPC_CHUNK * sizeof *v);
+    t[3] = 0;
+    for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 64) {
+        const uint64_t *at = v + 32 + i;
+        for (unsigned k = 0; k < 64; k += 4)
+            store(d + k, _mm256_sub_epi64(load(at + k), load(at + k - dim)));
+        transpose64(d, t + 4 + i);
+    }
+    for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8) {
+        unsigned m = put64(t + 4 + i, &words);
+        bitmap[i / 8] = (uint8_t)(m | put64(t + 8 + i, &words) << 4);
+    }
+    return (size_t)(words - begin) / 8;
+}
+
+/* As finish32(). */
+static void finish64(uint64_t *v, unsigned dim, uint8_t *values) {
+    __m256i before = _mm256_setzero_si256();
+    if (dim == 1) {
+        for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 4)
+            store(values + 8 * i, sum_all64(load(v + i), &before));
+        return;
+    }
+    if (dim >= 4)
+        for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 4)
+            store(v + i, _mm256_add_epi64(load(v + i), load(v + i - dim)));
+    else
+        for (unsigned i = dim; i < LULL__MPC_CHUNK; i++)
+            v[i] += v[i - dim];
+    memcpy(values, v, LULL__MPC_CHUNK * sizeof *v);
+}
+
+static void decode64(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
+                     uint8_t *values) {
+    uint64_t v[32 + LULL__MPC_CHUNK], t[64];
+    __m256i last = _mm256_setzero_si256();
+    memset(v, 0, 32 * sizeof *v);
+    for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 64) {
+        for (unsigned k = 0; k < 64; k += 4)
+            store(t + k,
+                  sum_all64(take64(bitmap[(i + k) / 8] >> k % 8 & 0xf, &words),
+                            &last));
+        transpose64(t, v + 32 + i);
+    }
+    finish64(v + 32, dim, values);
 }
 
 /* ---- 16 bits ----------------------------------------------------------- */
@@ -252,7 +378,7 @@ static void decode16(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
 const lull__mpc_kernel_t lull__mpc_avx2[3] = {
     {encode16, decode16},
     {encode32, decode32},
-    {lull__mpc_encode64, lull__mpc_decode64},
+    {encode64, decode64},
 };
 #else
 typedef int lull__no_avx2;
