@@ -29,6 +29,7 @@ typedef struct config {
     int64_t dump_step; /* from 1; 0: the run's first */
     /* communication */
     const char *comm;
+    char comm_asked[256]; /* an auto policy that comm was measured for */
     /* checkpoints */
     const char *ckpt_dir, *resume;
     int64_t ckpt_every;

@@ -1,21 +1,45 @@
 /* Parallel groups: coordinates of a rank and its communicators. */
 #include "groups.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fail.h"
 
-/* One communicator: ranks of equal `color`, in the order of `key`. */
-static lull_status_t make(int color, int key, lull_role_t role,
-                          const char *policy, lull_comm_t **out) {
+/* Ranks of equal `color`, in the order of `key`. */
+typedef struct place {
+    int color, key;
+} place_t;
+
+static lull_status_t make(place_t place, lull_role_t role, const char *policy,
+                          lull_comm_t **out) {
     MPI_Comm comm;
-    if (MPI_Comm_split(MPI_COMM_WORLD, color, key, &comm) != MPI_SUCCESS)
+    if (MPI_Comm_split(MPI_COMM_WORLD, place.color, place.key, &comm) !=
+        MPI_SUCCESS)
         return train_fail(LULL_ERR_MPI, "MPI_Comm_split failed for role %s",
                           lull_role_name(role));
     lull_status_t status = lull_comm_create(comm, role, policy, out);
     MPI_Comm_free(&comm);
     return status;
+}
+
+/* Replaces what the policy leaves to be measured for this role. */
+static lull_status_t measure(place_t place, lull_role_t role,
+                             char policy[LULL_POLICY_MAX]) {
+    char found[LULL_POLICY_MAX] = "";
+    lull_comm_t *trial;
+    if (!lull_policy_is_auto(policy, role))
+        return LULL_OK;
+    lull_status_t status = make(place, role, policy, &trial);
+    if (status != LULL_OK)
+        return status;
+    snprintf(found, sizeof found, "%s", lull_comm_policy(trial));
+    lull_comm_destroy(trial);
+    if (MPI_Bcast(found, sizeof found, MPI_CHAR, 0, MPI_COMM_WORLD) !=
+        MPI_SUCCESS)
+        return train_fail(LULL_ERR_MPI, "MPI_Bcast of a policy failed");
+    return lull_policy_replace(policy, role, found, policy, LULL_POLICY_MAX);
 }
 
 lull_status_t groups_create(const config_t *config, groups_t *out) {
@@ -33,23 +57,28 @@ lull_status_t groups_create(const config_t *config, groups_t *out) {
     g.pp_rank = g.rank / (g.tp * g.dp);
     int tp_group = g.rank / g.tp, pp_group = g.rank % (g.tp * g.dp);
     int dp_group = g.pp_rank * g.tp + g.tp_rank;
+    const place_t tp = {tp_group, g.tp_rank}, pp = {pp_group, g.pp_rank},
+                  dp = {dp_group, g.dp_rank}, all = {0, g.rank};
     const struct {
-        int color, key;
+        place_t place;
         lull_role_t role;
         lull_comm_t **comm;
     } rows[] = {
-        {tp_group, g.tp_rank, LULL_ROLE_TP, &g.train.tp},
-        {pp_group, g.pp_rank, LULL_ROLE_PP, &g.train.pp},
-        {tp_group, g.tp_rank, LULL_ROLE_OTHER, &g.plain.tp},
-        {pp_group, g.pp_rank, LULL_ROLE_OTHER, &g.plain.pp},
-        {dp_group, g.dp_rank, LULL_ROLE_DP, &g.dp_comm},
-        {dp_group, g.dp_rank, LULL_ROLE_PARAM, &g.param_comm},
-        {0, g.rank, LULL_ROLE_OTHER, &g.other},
+        {tp, LULL_ROLE_TP, &g.train.tp},
+        {pp, LULL_ROLE_PP, &g.train.pp},
+        {tp, LULL_ROLE_OTHER, &g.plain.tp},
+        {pp, LULL_ROLE_OTHER, &g.plain.pp},
+        {dp, LULL_ROLE_DP, &g.dp_comm},
+        {dp, LULL_ROLE_PARAM, &g.param_comm},
+        {all, LULL_ROLE_OTHER, &g.other},
     };
+    size_t count = sizeof rows / sizeof *rows;
+    snprintf(g.policy, sizeof g.policy, "%s", config->comm);
     lull_status_t status = LULL_OK;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !status; i++)
-        status = make(rows[i].color, rows[i].key, rows[i].role, config->comm,
-                      rows[i].comm);
+    for (size_t i = 0; i < count && !status; i++)
+        status = measure(rows[i].place, rows[i].role, g.policy);
+    for (size_t i = 0; i < count && !status; i++)
+        status = make(rows[i].place, rows[i].role, g.policy, rows[i].comm);
     if (status != LULL_OK)
         groups_destroy(&g);
     else

@@ -24,9 +24,12 @@ typedef struct groups {
     lull_comm_t *dp_comm;          /* gradients, role dp */
     lull_comm_t *param_comm;       /* updated weights, role param */
     lull_comm_t *other;            /* all ranks, role other */
+    char policy[LULL_POLICY_MAX];  /* of all these; nothing left to measure */
 } groups_t;
 
-/* Collective over MPI_COMM_WORLD. config->tp * dp * pp must be its size.
+/* Collective over MPI_COMM_WORLD. config->tp * dp * pp must be its size. What
+ * is to be measured (auto) is measured on all groups of a role at once, as they
+ * will run, and what rank 0's have found holds for all: replicas stay alike.
  * `out` is zeroed or complete. */
 lull_status_t groups_create(const config_t *config, groups_t *out);
 void groups_destroy(groups_t *groups);

@@ -13,6 +13,9 @@
 
 #include "agree.h"
 
+/* The auto policy that run.comm was measured for. */
+#define ASKED "run.comm-asked"
+
 enum { META_MOST = 96, FINGERPRINT_MAX = 64, PIECE = 1 << 20 };
 
 /* ---- Making ------------------------------------------------------------ */
@@ -133,6 +136,8 @@ static lull_status_t add_run(const options_t *asked, const groups_t *groups,
         status = add(out, "run.text", "%s", text);
     if (status == LULL_OK)
         status = add(out, "run.data", "%s", asked->config.data);
+    if (status == LULL_OK && asked->config.comm_asked[0] != '\0')
+        status = add(out, ASKED, "%s", asked->config.comm_asked);
     if (status == LULL_OK)
         status = add(out, "run.world", "%d", groups->world);
     if (status == LULL_OK)
@@ -222,11 +227,29 @@ static void fit_layout(const lull_ckpt_info_t *info, int world,
         config->micro_batch = 0;
 }
 
+/* The policy that was measured for the same request is not measured again. */
+static lull_status_t adopt_measured(const lull_ckpt_info_t *info, size_t index,
+                                    options_t *options) {
+    const char *asked = lull_ckpt_info_meta(info, ASKED);
+    const char *measured = lull_ckpt_info_meta(info, "run.comm");
+    option_row_t row;
+    options_row(options, index, &row);
+    if (strcmp(row.name, "comm") != 0 || asked == NULL || measured == NULL ||
+        strlen(asked) >= sizeof options->config.comm_asked ||
+        (row.given && strcmp(row.value, asked) != 0))
+        return LULL_OK;
+    snprintf(options->config.comm_asked, sizeof options->config.comm_asked,
+             "%s", asked);
+    return options_adopt(options, index, measured);
+}
+
 lull_status_t identity_adopt(const lull_ckpt_info_t *info, const char *where,
                              int world, options_t *options) {
     option_row_t row;
     for (size_t i = 0; options_row(options, i, &row); ++i) {
         lull_status_t status = adopt_row(info, where, i, options);
+        if (status == LULL_OK)
+            status = adopt_measured(info, i, options);
         if (status != LULL_OK)
             return status;
     }

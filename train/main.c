@@ -38,12 +38,24 @@ static bool open_data(run_t *run) {
     return agree_ok(run->other, status);
 }
 
+/* What was measured is the run's policy from now on, and its checkpoints'. */
+static void keep_policy(run_t *run) {
+    config_t *config = &run->options.config;
+    if (strncmp(config->comm, "auto", 4) != 0 &&
+        strstr(config->comm, "=auto") == NULL)
+        return;
+    snprintf(config->comm_asked, sizeof config->comm_asked, "%s", config->comm);
+    run->asked.config = *config;
+    run->asked.config.comm = config->comm = run->groups.policy;
+}
+
 static bool make_model(run_t *run) {
     const config_t *config = &run->options.config;
     lull_status_t status = groups_create(config, &run->groups);
     run->grouped = status == LULL_OK;
     if (!agree_ok(run->other, status))
         return false;
+    keep_policy(run);
     status = model_create(config, &run->groups, run->data, &run->model);
     return agree_ok(run->other, status);
 }
@@ -126,12 +138,14 @@ static void tell_beginning(const run_t *run) {
         return;
     train_say("lull-train %s: %.2f million weights, %d layers of %d, %d rank%s"
               " (DP %d, TP %d, PP %d%s), %d sequences of %d bytes a step, "
-              "comm %s",
+              "comm %s%s%s",
               lull_version(), 1e-6 * (double)model_parameters(run->model),
               config->layers, config->hidden, run->groups.world,
               run->groups.world == 1 ? "" : "s", config->dp, config->tp,
               config->pp, config->zero ? ", sharded optimizer" : "",
-              config->global_batch, config->seq, config->comm);
+              config->global_batch, config->seq, config->comm_asked,
+              config->comm_asked[0] != '\0' ? ", measured: " : "",
+              config->comm);
     if (run->resume.dir != NULL)
         train_say("resumed from %s", run->resume.where);
     else if (config->ckpt_dir != NULL)

@@ -60,7 +60,7 @@ static const row_t rows[] = {
     {"val-windows", "N", INT, OPTION_BOUND, AT(val_windows), "64", 1, MANY,
      "windows of --seq bytes that validation reads"},
     {"comm", "POLICY", TEXT, OPTION_LAYOUT, AT(comm), "none", 0, 0,
-     "compression of communication, by role"},
+     "compression of communication, by role; auto measures"},
     {"ckpt-dir", "DIR", TEXT, OPTION_FREE, AT(ckpt_dir), NULL, 0, 0,
      "where checkpoints go; made if missing"},
     {"ckpt-every", "N", LONG, OPTION_FREE, AT(ckpt_every), "0", 0, HUGE_COUNT,

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include <lull/comm.h>
+
 #include "config.h"
 
 /* What resuming from a checkpoint does with an option. */
@@ -22,7 +24,7 @@ typedef struct options {
     char *adopted[64]; /* strings that are the options' own, by row */
 } options_t;
 
-enum { OPTION_TEXT_MAX = 256 };
+enum { OPTION_TEXT_MAX = LULL_POLICY_MAX };
 
 /* Fills *out with the defaults, then with argv[1] and on. Strings point into
  * argv. LULL_ERR_INVALID: one option, its value and what would do. */

@@ -15,6 +15,7 @@
 #define LULL_COMM_H
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -58,6 +59,9 @@ typedef enum lull_op {
 LULL_API extern const char lull__in_place;
 #define LULL_IN_PLACE ((const void *)&lull__in_place)
 
+/* Most bytes of a canonical policy string with its NUL. */
+#define LULL_POLICY_MAX 4096
+
 /* Checks a policy string without a communicator, for command lines.
  * LULL_ERR_INVALID: the sentence shows the string and points at the
  * character. */
@@ -70,10 +74,34 @@ LULL_API lull_status_t lull_policy_check(const char *policy);
  * keys: "dp=zfp:8;tp=mpc;pp=mpc;param=mpc". Further keys: min=BYTES (default
  * 16384: smaller collectives go to MPI's own call, smaller messages raw). Keys
  * may follow a codec or preset: "mpc;min=0". A zfp rate at or above a type's
- * bits means raw. hier=1: all-reduces of f32 and f64 sum raw inside a host and
- * are coded between hosts only. What a codec does not carry goes to MPI, or
- * raw. Lossy codecs carry sums, averages and messages between two ranks,
- * nothing else. */
+ * bits means raw. What a codec does not carry goes to MPI, or raw. Lossy codecs
+ * carry sums, averages and messages between two ranks, nothing else.
+ *
+ * By size and dtype: "dp=none,64KiB:mpc,1MiB/bf16:expo": entries
+ * [BYTES[/DTYPE]:]CODEC, of which the last that fits a message decides, none
+ * if none does. The size is that of the whole vector: count values, of a
+ * reduce-scatter or all-gather size · count.
+ *
+ * "auto[:CODEC,...]", for all roles or as in "dp=auto:zfp:8": measured when a
+ * communicator is made; see lull_comm_policy(). Candidates are MPI's own call,
+ * lossless codecs, and what is listed; only those lose anything.
+ *
+ * hier=1: all-reduces of f32 and f64 sum raw inside a host and are coded
+ * between hosts only; other calls and dtypes stay flat, which is counted
+ * (LULL_BYPASS_HIER). check=1: each collective first compares what the ranks
+ * called and names those that differ; also a nonblocking one then waits until
+ * all have begun it. For finding faults: it costs a round of messages. */
+
+/* Is the policy of this role to be measured (false where it is malformed)? */
+LULL_API bool lull_policy_is_auto(const char *policy, lull_role_t role);
+
+/* The canonical string of a policy with other rules for one role, as in
+ * "none,65536:zfp:8", into out[capacity]; LULL_POLICY_MAX bytes suffice. What
+ * was measured on one communicator becomes the policy of all so. LULL_ERR_
+ * INVALID, as lull_policy_check() or an argument; LULL_ERR_CAPACITY. */
+LULL_API lull_status_t lull_policy_replace(const char *policy, lull_role_t role,
+                                           const char *rules, char *out,
+                                           size_t capacity);
 
 /* Wraps a private duplicate of `comm` (intracommunicators only) for one role
  * under a policy; collective, also when one rank's string is malformed. The
@@ -94,7 +122,14 @@ LULL_API void lull_comm_destroy(lull_comm_t *comm);
 LULL_API int lull_comm_rank(const lull_comm_t *comm);
 LULL_API int lull_comm_size(const lull_comm_t *comm);
 LULL_API lull_role_t lull_comm_role(const lull_comm_t *comm);
-/* The resolved policy of this role, as in "zfp:8" or "none"; owned by comm. */
+/* The resolved policy of this role, as in "zfp:8", "none" or
+ * "none,65536/f32:mpc"; owned by comm. Of "auto" it is what was measured here,
+ * with the calls that such a role makes: all-reduce and reduce-scatter (dp),
+ * all-reduce (tp), messages both ways (pp), all-gather (param), of f32 and
+ * bf16; other dtypes travel as under none. Communicators that must agree, as
+ * those of replicas over tensor-parallel ranks, should not measure each for
+ * itself: measure on one, then give all the same string (lull_policy_replace).
+ */
 LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
 
 /* dtypes of all calls: F32, F64, F16, BF16, I32, I64, U8. 16-bit floats are
@@ -106,7 +141,22 @@ LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
  * Errors of every call: LULL_ERR_INVALID: an argument, named; LULL_ERR_
  * UNSUPPORTED: dtype or op; LULL_ERR_MISMATCH: ranks' arguments differ;
  * LULL_ERR_PEER: a rank failed, named; LULL_ERR_MPI; LULL_ERR_NO_MEMORY;
- * LULL_ERR_STATE: the communicator was destroyed, or MPI finalised. */
+ * LULL_ERR_STATE: the communicator was destroyed or is of no use any more, or
+ * MPI finalised. After an error the receive buffer holds nothing of use.
+ *
+ * A failure is told to the peers with the messages that the call still owes
+ * them. What a rank finds in the last messages that it receives of a call (of
+ * an all-reduce: results that arrive damaged) it alone returns: to tell it
+ * would cost every call one more round.
+ *
+ * Ranks that call different collectives, or one with other arguments, are
+ * found from the messages at once where lull's own algorithm runs on both
+ * sides. Where it does not (one's size is below min=, a bcast has two roots) a
+ * rank that has waited for 10 s (setting doubt-ms) tells the others what it
+ * waits in, and all that learn of the difference return LULL_ERR_MISMATCH.
+ * Nobody gives up for waiting long alone. After that the communicator is of no
+ * use. Under a policy that is none for every role MPI alone decides what
+ * happens. */
 
 /* recv[i] = op over ranks of send[i]; count elements each. */
 LULL_API lull_status_t lull_allreduce(const void *send, void *recv,
@@ -190,7 +240,8 @@ LULL_API lull_status_t lull_comm_progress(void);
     X(SMALL, "small")   /* below min= */                              \
     X(DTYPE, "dtype")   /* the codec cannot carry it */               \
     X(OP, "op")         /* MIN, MAX, or a lossy codec on a non-sum */ \
-    X(SINGLE, "single") /* one rank */
+    X(SINGLE, "single") /* one rank */                                \
+    X(HIER, "hier")     /* coded, but flat in spite of hier=1 */
 
 enum {
 #define LULL_BYPASS_ENUM_(name, text) LULL_BYPASS_##name,

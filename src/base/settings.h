@@ -12,7 +12,9 @@
     X(IO, "io", "LULL_IO", "auto", "auto|threads|uring",           \
       "how checkpoints are read and written")                      \
     X(HOST_RANKS, "host-ranks", "LULL_HOST_RANKS", "0", NULL,      \
-      "hier=1 takes so many ranks for a host; 0 asks MPI")
+      "hier=1 takes so many ranks for a host; 0 asks MPI")         \
+    X(DOUBT_MS, "doubt-ms", "LULL_DOUBT_MS", "10000", NULL,        \
+      "ranks that wait compare their calls after so long; 0: never")
 
 typedef enum lull__setting_id {
 #define LULL__SETTING_ENUM(id, name, env, def, values, help) LULL__SETTING_##id,

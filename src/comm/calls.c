@@ -18,6 +18,9 @@ static lull_status_t check_comm(const lull__call_t *call) {
         return lull__fail(LULL_ERR_STATE, "%s: comm was destroyed", name);
     if (call->comm->dead)
         return lull__fail(LULL_ERR_STATE, "%s: MPI is finalised", name);
+    if (call->comm->broken[0] != '\0')
+        return lull__fail(LULL_ERR_STATE, "%s: comm is of no use since %.300s",
+                          name, call->comm->broken);
     return LULL_OK;
 }
 
@@ -94,8 +97,8 @@ static lull_status_t check_peer(const lull__call_t *call) {
 }
 
 static lull_status_t check(const lull__call_t *call) {
-    lull_status_t status = check_comm(call);
-    if (status == LULL_OK && call->kind != LULL__BARRIER)
+    lull_status_t status = LULL_OK;
+    if (call->kind != LULL__BARRIER)
         status = check_type(call);
     if (status == LULL_OK)
         status = check_count(call);
@@ -124,64 +127,8 @@ static void run_local(const lull__call_t *call) {
                call->count * lull__size_of(call->dtype));
 }
 
-/* How a call travels: by the engine with a coding, or by MPI. It follows from
- * what all ranks share. */
-typedef struct route {
-    bool engine;
-    int bypass; /* why it is not coded; -1: it is */
-    lull__coding_t coding;
-} route_t;
-
-static size_t message_bytes(const lull__call_t *call) {
-    bool blocks =
-        call->kind == LULL__REDUCE_SCATTER || call->kind == LULL__ALLGATHER;
-    return call->count * lull__size_of(call->dtype) *
-           (blocks ? (size_t)call->comm->size : 1);
-}
-
-static bool is_pair(const lull__call_t *call) {
-    return call->kind == LULL__SEND || call->kind == LULL__RECV;
-}
-
-/* Why the codec of the policy is not used, or -1. */
-static int bypass_of(const lull__call_t *call) {
-    const lull_comm_t *comm = call->comm;
-    const lull__coding_t *coding = &comm->codings[call->dtype];
-    bool reduces = lull__reduces(call->kind);
-    if (comm->size == 1)
-        return LULL_BYPASS_SINGLE;
-    if (!comm->compressed || call->kind == LULL__BARRIER)
-        return LULL_BYPASS_POLICY;
-    if (message_bytes(call) < comm->policy.min)
-        return LULL_BYPASS_SMALL;
-    if (!coding->carries || (reduces && !lull__is_float(call->dtype)))
-        return LULL_BYPASS_DTYPE;
-    if (reduces && call->op != LULL_SUM && call->op != LULL_AVG)
-        return LULL_BYPASS_OP;
-    if (coding->lossy && !reduces && !is_pair(call))
-        return LULL_BYPASS_OP;
-    return -1;
-}
-
-/* Reductions of 16-bit floats, which MPI does not have, and messages between
- * pairs, where the receiver must learn what came, go through the engine raw
- * where they are not coded. */
-static route_t route_of(const lull__call_t *call) {
-    const lull_comm_t *comm = call->comm;
-    route_t route = {.bypass = bypass_of(call)};
-    route.engine = route.bypass < 0;
-    if (route.engine)
-        route.coding = comm->codings[call->dtype];
-    if (route.engine || comm->size == 1)
-        return route;
-    route.engine = (lull__reduces(call->kind) && lull__is_half(call->dtype)) ||
-                   (is_pair(call) && comm->compressed);
-    if (route.engine)
-        route.coding = lull__coding_raw(call->dtype);
-    return route;
-}
-
-static lull_status_t start(lull_request_t *request, const route_t *route) {
+static lull_status_t start(lull_request_t *request,
+                           const lull__route_t *route) {
     const lull__call_t *call = &request->call;
     if (is_local(call)) {
         run_local(call);
@@ -196,7 +143,7 @@ static lull_status_t start(lull_request_t *request, const route_t *route) {
 
 /* Pieces that were posted before a later one failed cannot be left alone:
  * their buffers are in use. */
-static lull_status_t begin(const lull__call_t *call, const route_t *route,
+static lull_status_t begin(const lull__call_t *call, const lull__route_t *route,
                            lull_request_t **out) {
     lull_request_t *request;
     lull_status_t status = lull__request_new(call, &request);
@@ -218,13 +165,13 @@ static lull_status_t begin(const lull__call_t *call, const route_t *route,
  * blocking collective of MPI does not match a nonblocking one, so that must
  * follow from what all ranks share; a send or a receive may look around. */
 static bool may_block(const lull__call_t *call) {
-    if (is_pair(call))
+    if (lull__is_pair(call))
         return lull__engine_active == 0;
     return !call->comm->codes_elsewhere;
 }
 
 static lull_status_t run_blocking(const lull__call_t *call,
-                                  const route_t *route) {
+                                  const lull__route_t *route) {
     if (is_local(call)) {
         run_local(call);
         return LULL_OK;
@@ -242,13 +189,31 @@ static lull_status_t run_blocking(const lull__call_t *call,
     return status;
 }
 
+/* Local checks, then what all ranks must share. */
+static lull_status_t check_all(const lull__call_t *call) {
+    lull_status_t status = check_comm(call);
+    if (status != LULL_OK)
+        return status;
+    status = check(call);
+    lull__doubt_note(call);
+    return lull__doubt_check(call, status);
+}
+
+static lull__route_t choose(const lull__call_t *call) {
+    lull__route_t route = lull__route_of(call);
+    int why = route.bypass;
+    if (why < 0 && call->comm->host != NULL && !lull__hier_takes(call))
+        why = LULL_BYPASS_HIER;
+    lull__count(call, !route.engine, why);
+    return route;
+}
+
 static lull_status_t run(const lull__call_t *call) {
-    lull_status_t status = check(call);
+    lull_status_t status = check_all(call);
     if (status != LULL_OK)
         return status;
     lull__span_t span = lull__span_begin(call->comm);
-    route_t route = route_of(call);
-    lull__count(call, !route.engine, route.bypass);
+    lull__route_t route = choose(call);
     status = run_blocking(call, &route);
     lull__span_end(span);
     return status;
@@ -256,16 +221,17 @@ static lull_status_t run(const lull__call_t *call) {
 
 static lull_status_t run_request(const lull__call_t *call,
                                  lull_request_t **out) {
-    lull_status_t status = check(call);
-    if (status != LULL_OK)
-        return status;
     if (out == NULL)
         return lull__fail(LULL_ERR_INVALID, "%s: request is NULL",
                           names[call->kind]);
+    lull_status_t status = check_all(call);
+    if (status != LULL_OK)
+        return status;
     lull__span_t span = lull__span_begin(call->comm);
-    route_t route = route_of(call);
-    lull__count(call, !route.engine, route.bypass);
+    lull__route_t route = choose(call);
     status = begin(call, &route, out);
+    if (status == LULL_OK)
+        (*out)->since = span.since;
     lull__span_end(span);
     return status;
 }
@@ -274,7 +240,9 @@ static lull_status_t run_request(const lull__call_t *call,
 static lull_status_t run_pair(const lull__call_t *send,
                               const lull__call_t *recv) {
     lull_request_t *requests[2] = {NULL, NULL};
-    lull_status_t status = check(send);
+    lull_status_t status = check_comm(send);
+    if (status == LULL_OK)
+        status = check(send);
     if (status == LULL_OK)
         status = check(recv);
     if (status != LULL_OK)
@@ -287,126 +255,119 @@ static lull_status_t run_pair(const lull__call_t *send,
     return status != LULL_OK ? status : waited;
 }
 
+/* ---- One description of each call, for both of its forms ---------------- */
+
+typedef lull__call_t call_t;
+
+static call_t reduction(lull__kind_t kind, const void *send, void *recv,
+                        size_t count, lull_dtype_t dtype, lull_op_t op) {
+    return (call_t){.kind = kind,
+                    .send = send,
+                    .recv = recv,
+                    .count = count,
+                    .dtype = dtype,
+                    .op = op};
+}
+
+static call_t movement(lull__kind_t kind, const void *send, void *recv,
+                       size_t count, lull_dtype_t dtype) {
+    return reduction(kind, send, recv, count, dtype, LULL_SUM);
+}
+
+static call_t send_of(const lull_message_t *m) {
+    call_t call = movement(LULL__SEND, m->buffer, NULL, m->count, m->dtype);
+    call.peer = m->peer;
+    call.tag = m->tag;
+    return call;
+}
+
+static call_t recv_of(const lull_message_t *m) {
+    call_t call = movement(LULL__RECV, NULL, m->buffer, m->count, m->dtype);
+    call.peer = m->peer;
+    call.tag = m->tag;
+    return call;
+}
+
+/* What a user sends is not written to. */
+static lull_message_t message(const void *buffer, size_t count,
+                              lull_dtype_t dtype, int peer, int tag) {
+    return (lull_message_t){(void *)(uintptr_t)buffer, count, dtype, peer, tag};
+}
+
+static lull_status_t run_on(call_t call, lull_comm_t *comm) {
+    call.comm = comm;
+    return run(&call);
+}
+
+static lull_status_t start_on(call_t call, lull_comm_t *comm,
+                              lull_request_t **request) {
+    call.comm = comm;
+    return run_request(&call, request);
+}
+
 lull_status_t lull_allreduce(const void *send, void *recv, size_t count,
                              lull_dtype_t dtype, lull_op_t op,
                              lull_comm_t *comm) {
-    return run(&(lull__call_t){.kind = LULL__ALLREDUCE,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .dtype = dtype,
-                               .op = op,
-                               .comm = comm});
+    return run_on(reduction(LULL__ALLREDUCE, send, recv, count, dtype, op),
+                  comm);
 }
 
 lull_status_t lull_iallreduce(const void *send, void *recv, size_t count,
                               lull_dtype_t dtype, lull_op_t op,
                               lull_comm_t *comm, lull_request_t **request) {
-    return run_request(&(lull__call_t){.kind = LULL__ALLREDUCE,
-                                       .send = send,
-                                       .recv = recv,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .op = op,
-                                       .comm = comm},
-                       request);
+    return start_on(reduction(LULL__ALLREDUCE, send, recv, count, dtype, op),
+                    comm, request);
 }
 
 lull_status_t lull_reduce_scatter_block(const void *send, void *recv,
                                         size_t count, lull_dtype_t dtype,
                                         lull_op_t op, lull_comm_t *comm) {
-    return run(&(lull__call_t){.kind = LULL__REDUCE_SCATTER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .dtype = dtype,
-                               .op = op,
-                               .comm = comm});
+    return run_on(reduction(LULL__REDUCE_SCATTER, send, recv, count, dtype, op),
+                  comm);
 }
 
 lull_status_t lull_ireduce_scatter_block(const void *send, void *recv,
                                          size_t count, lull_dtype_t dtype,
                                          lull_op_t op, lull_comm_t *comm,
                                          lull_request_t **request) {
-    return run_request(&(lull__call_t){.kind = LULL__REDUCE_SCATTER,
-                                       .send = send,
-                                       .recv = recv,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .op = op,
-                                       .comm = comm},
-                       request);
+    return start_on(
+        reduction(LULL__REDUCE_SCATTER, send, recv, count, dtype, op), comm,
+        request);
 }
 
 lull_status_t lull_allgather(const void *send, void *recv, size_t count,
                              lull_dtype_t dtype, lull_comm_t *comm) {
-    return run(&(lull__call_t){.kind = LULL__ALLGATHER,
-                               .send = send,
-                               .recv = recv,
-                               .count = count,
-                               .dtype = dtype,
-                               .comm = comm});
+    return run_on(movement(LULL__ALLGATHER, send, recv, count, dtype), comm);
 }
 
 lull_status_t lull_iallgather(const void *send, void *recv, size_t count,
                               lull_dtype_t dtype, lull_comm_t *comm,
                               lull_request_t **request) {
-    return run_request(&(lull__call_t){.kind = LULL__ALLGATHER,
-                                       .send = send,
-                                       .recv = recv,
-                                       .count = count,
-                                       .dtype = dtype,
-                                       .comm = comm},
-                       request);
+    return start_on(movement(LULL__ALLGATHER, send, recv, count, dtype), comm,
+                    request);
 }
 
 lull_status_t lull_bcast(void *buffer, size_t count, lull_dtype_t dtype,
                          int root, lull_comm_t *comm) {
-    return run(&(lull__call_t){.kind = LULL__BCAST,
-                               .recv = buffer,
-                               .count = count,
-                               .dtype = dtype,
-                               .peer = root,
-                               .comm = comm});
+    call_t call = movement(LULL__BCAST, NULL, buffer, count, dtype);
+    call.peer = root;
+    return run_on(call, comm);
 }
 
 lull_status_t lull_barrier(lull_comm_t *comm) {
-    return run(
-        &(lull__call_t){.kind = LULL__BARRIER, .dtype = LULL_U8, .comm = comm});
-}
-
-static lull__call_t send_call(const lull_message_t *m, lull_comm_t *comm) {
-    return (lull__call_t){.kind = LULL__SEND,
-                          .send = m->buffer,
-                          .count = m->count,
-                          .dtype = m->dtype,
-                          .peer = m->peer,
-                          .tag = m->tag,
-                          .comm = comm};
-}
-
-static lull__call_t recv_call(const lull_message_t *m, lull_comm_t *comm) {
-    return (lull__call_t){.kind = LULL__RECV,
-                          .recv = m->buffer,
-                          .count = m->count,
-                          .dtype = m->dtype,
-                          .peer = m->peer,
-                          .tag = m->tag,
-                          .comm = comm};
+    return run_on(movement(LULL__BARRIER, NULL, NULL, 0, LULL_U8), comm);
 }
 
 lull_status_t lull_send(const void *buffer, size_t count, lull_dtype_t dtype,
                         int dest, int tag, lull_comm_t *comm) {
-    lull_message_t m = {(void *)(uintptr_t)buffer, count, dtype, dest, tag};
-    lull__call_t call = send_call(&m, comm);
-    return run(&call);
+    lull_message_t m = message(buffer, count, dtype, dest, tag);
+    return run_on(send_of(&m), comm);
 }
 
 lull_status_t lull_recv(void *buffer, size_t count, lull_dtype_t dtype,
                         int source, int tag, lull_comm_t *comm) {
-    lull_message_t m = {buffer, count, dtype, source, tag};
-    lull__call_t call = recv_call(&m, comm);
-    return run(&call);
+    lull_message_t m = message(buffer, count, dtype, source, tag);
+    return run_on(recv_of(&m), comm);
 }
 
 lull_status_t lull_sendrecv(const lull_message_t *send,
@@ -414,22 +375,21 @@ lull_status_t lull_sendrecv(const lull_message_t *send,
     if (send == NULL || recv == NULL)
         return lull__fail(LULL_ERR_INVALID, "lull_sendrecv: %s is NULL",
                           send ? "recv" : "send");
-    lull__call_t out = send_call(send, comm), in = recv_call(recv, comm);
+    call_t out = send_of(send), in = recv_of(recv);
+    out.comm = in.comm = comm;
     return run_pair(&out, &in);
 }
 
 lull_status_t lull_isend(const void *buffer, size_t count, lull_dtype_t dtype,
                          int dest, int tag, lull_comm_t *comm,
                          lull_request_t **request) {
-    lull_message_t m = {(void *)(uintptr_t)buffer, count, dtype, dest, tag};
-    lull__call_t call = send_call(&m, comm);
-    return run_request(&call, request);
+    lull_message_t m = message(buffer, count, dtype, dest, tag);
+    return start_on(send_of(&m), comm, request);
 }
 
 lull_status_t lull_irecv(void *buffer, size_t count, lull_dtype_t dtype,
                          int source, int tag, lull_comm_t *comm,
                          lull_request_t **request) {
-    lull_message_t m = {buffer, count, dtype, source, tag};
-    lull__call_t call = recv_call(&m, comm);
-    return run_request(&call, request);
+    lull_message_t m = message(buffer, count, dtype, source, tag);
+    return start_on(recv_of(&m), comm, request);
 }

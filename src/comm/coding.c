@@ -11,64 +11,6 @@ void (*lull__test_message)(lull_comm_t *comm, unsigned char *message,
                            size_t bytes);
 lull_status_t (*lull__test_encode)(lull_comm_t *comm);
 
-lull__coding_t lull__coding_raw(lull_dtype_t dtype) {
-    lull__coding_t coding = {.carries = true};
-    coding.carries = lull_codec_parse("raw", dtype, &coding.codec) == LULL_OK;
-    return coding;
-}
-
-/* A rate at or above the type's bits means raw. */
-static bool is_whole(const char *spec, lull_dtype_t dtype) {
-    double rate;
-    return sscanf(spec, "zfp:%lf", &rate) == 1 &&
-           rate >= lull_dtype_bits(dtype);
-}
-
-lull_status_t lull__codings_fill(lull_comm_t *comm) {
-    static const lull_dtype_t dtypes[] = {
-        LULL_F32, LULL_F64, LULL_F16, LULL_BF16, LULL_I32, LULL_I64, LULL_U8};
-    const char *spec = comm->policy.spec[comm->role];
-    if (!comm->compressed)
-        return LULL_OK;
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        lull__coding_t *to = &comm->codings[dtypes[i]];
-        if (lull__is_float(dtypes[i]) && is_whole(spec, dtypes[i])) {
-            *to = lull__coding_raw(dtypes[i]);
-            continue;
-        }
-        lull_status_t status = lull_codec_parse(spec, dtypes[i], &to->codec);
-        if (status != LULL_OK && dtypes[i] == LULL_F32)
-            return status;
-        to->carries = status == LULL_OK;
-        to->lossy = to->carries && lull_codec_is_lossy(&to->codec);
-    }
-    return LULL_OK;
-}
-
-/* Bits of a coded value, about; of a lossless codec at worst. */
-static double bits_of(const lull_comm_t *comm, lull_dtype_t dtype) {
-    const char *spec = comm->policy.spec[comm->role];
-    double raw = lull_dtype_bits(dtype), bits = raw;
-    if (sscanf(spec, "zfp:%lf", &bits) != 1) {
-        if (strcmp(spec, "mxint8") == 0)
-            bits = 9;
-        else if (strcmp(spec, "bf16") == 0)
-            bits = 16;
-    }
-    return bits < raw && comm->codings[dtype].carries ? bits : raw;
-}
-
-void lull__chunks_fill(lull_comm_t *comm) {
-    for (unsigned d = 0; d < LULL__DTYPES; d++) {
-        size_t size = lull__size_of((lull_dtype_t)d);
-        size_t n = size > 4 ? LULL__CHUNK_BYTES / size : LULL__CHUNK;
-        while (size != 0 && (double)n * bits_of(comm, (lull_dtype_t)d) / 8 >
-                                LULL__MESSAGE_BYTES)
-            n /= 2;
-        comm->chunk_values[d] = n;
-    }
-}
-
 void lull__op_mpi(lull_request_t *request, int error, const char *what) {
     if (error != MPI_SUCCESS)
         lull__op_fail(
@@ -95,6 +37,7 @@ lull__message_t lull__op_message(const lull_request_t *request) {
         .rank = lull__name_of(call->comm, call->comm->rank),
         .seq = request->seq,
         .count = call->count,
+        .step = (uint32_t)call->step,
     };
 }
 
@@ -137,21 +80,22 @@ static void sample_add(lull__engine_t *engine, const void *values,
     }
 }
 
-/* Every 32nd chunk of a lossy codec is decoded again and compared. */
-static void sample(lull_request_t *request, const lull__slot_t *message,
-                   size_t frame_bytes, const void *values, size_t n) {
+/* Some values of every 32nd chunk of a lossy codec are coded once more, and
+ * compared with what comes back. */
+static void sample(lull_request_t *request, const void *values, size_t n) {
     lull__engine_t *engine = request->call.comm->engine;
     lull_dtype_t dtype = request->call.dtype;
+    lull_buffer_t out = {.data = engine->sample[0],
+                         .capacity = sizeof engine->sample[0]};
     if (!request->coding.lossy || engine->sampled++ % 32 != 0)
         return;
-    lull__slot_t *slot = lull__slot_get(engine);
-    if (slot == NULL)
-        return;
-    if (lull_frame_decode(message + LULL__HEADER_BYTES, frame_bytes,
-                          LULL_FRAME_TRUST, slot, n * lull__size_of(dtype),
+    n = n < LULL__SAMPLE ? n : LULL__SAMPLE;
+    if (lull_frame_encode(&request->coding.codec, values, n, 0, &out,
+                          engine->scratch) == LULL_OK &&
+        lull_frame_decode(out.data, out.bytes, LULL_FRAME_TRUST,
+                          engine->sample[1], n * lull__size_of(dtype),
                           engine->scratch) == LULL_OK)
-        sample_add(engine, values, slot, n, dtype);
-    lull__slot_put(engine, slot);
+        sample_add(engine, values, engine->sample[1], n, dtype);
 }
 
 static lull_status_t encode(lull_request_t *request, lull__slot_t *slot,
@@ -177,7 +121,7 @@ size_t lull__op_encode(lull_request_t *request, lull__slot_t *slot,
     double since = lull__now();
     lull_status_t status = encode(request, slot, from->values, from->n, &bytes);
     if (status == LULL_OK)
-        sample(request, slot, bytes, from->values, from->n);
+        sample(request, from->values, from->n);
     lull__spend(comm, &comm->counters.encode_s, since);
     if (status != LULL_OK) {
         lull__op_fail(request, status, lull__name_of(comm, comm->rank));
@@ -207,35 +151,14 @@ size_t lull__op_error(lull_request_t *request, lull__slot_t *slot) {
     return LULL__HEADER_BYTES + m.bytes;
 }
 
-static const char *const calls[LULL__KIND_COUNT] = {
-    "allreduce", "reduce_scatter_block",
-    "allgather", "bcast",
-    "send/recv", "send/recv",
-    "barrier"};
-static const char *const ops[] = {"sum", "avg", "min", "max"};
-
-static void describe(const lull__message_t *m, char text[160]) {
-    const char *dtype = lull_dtype_name((lull_dtype_t)m->dtype);
-    bool reduces = lull__reduces(m->call);
-    snprintf(text, 160, "%s of %llu %s%s%s%s", calls[m->call],
-             (unsigned long long)m->count, dtype ? dtype : "(no dtype)",
-             reduces ? ", " : "", reduces ? ops[m->op & 3] : "", "");
-    if (m->call == LULL__BCAST)
-        snprintf(text + strlen(text), 40, ", root %d", m->root);
-}
-
-static bool same(const lull__message_t *a, const lull__message_t *b) {
-    return a->call == b->call && a->dtype == b->dtype && a->op == b->op &&
-           a->root == b->root && a->count == b->count;
-}
-
 static void hear(lull_request_t *request, int from, const lull__slot_t *slot,
                  const lull__message_t *m) {
     int n = m->bytes < LULL__ERROR_TEXT ? (int)m->bytes : LULL__ERROR_TEXT;
     lull_status_t status =
         m->status == LULL_ERR_MISMATCH ? LULL_ERR_MISMATCH : LULL_ERR_PEER;
-    lull__fail(status, "%s: rank %d failed%s: %.*s", calls[request->call.kind],
-               m->rank, m->rank == from ? "" : " (and told others)", n,
+    lull__fail(status, "%s: rank %d failed%s: %.*s",
+               lull__call_name(request->call.kind), m->rank,
+               m->rank == from ? "" : " (and told others)", n,
                (const char *)slot + LULL__HEADER_BYTES);
     lull__op_fail(request, status, m->rank);
 }
@@ -252,16 +175,17 @@ bool lull__op_accept(lull_request_t *request, int from,
                             (unsigned long long)mine.seq);
     if (status != LULL_OK) {
         *m = mine;
+        m->kind = LULL__MESSAGE_EMPTY;
         char why[200];
         snprintf(why, sizeof why, "%.199s", lull_last_error());
         lull__fail(status, "from rank %d: %s", from, why);
         lull__op_fail(request, status, from);
         return false;
     }
-    if (!same(m, &mine)) {
+    if (!lull__message_same(m, &mine)) {
         char theirs[160], ours[160];
-        describe(m, theirs);
-        describe(&mine, ours);
+        lull__message_describe(m, theirs);
+        lull__message_describe(&mine, ours);
         lull__fail(LULL_ERR_MISMATCH, "rank %d called %s, rank %d %s", from,
                    theirs, mine.rank, ours);
         lull__op_fail(request, LULL_ERR_MISMATCH, from);
@@ -342,7 +266,7 @@ int lull__op_recv(lull_request_t *request, lull__slot_t *slot, int from,
                   MPI_Request *in) {
     int tag;
     MPI_Comm comm = lane(request, &tag);
-    int bytes = (int)request->call.comm->engine->slot_bytes;
+    int bytes = (int)request->call.comm->engine->message_bytes;
     int error = MPI_Irecv(slot, bytes, MPI_BYTE, from, tag, comm, in);
     lull__op_mpi(request, error, "MPI_Irecv");
     return error;

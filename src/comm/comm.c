@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto.h"
 #include "engine.h"
 
 static lull_status_t check_comm(MPI_Comm comm) {
@@ -38,20 +39,34 @@ static lull_status_t fill(lull_comm_t *comm, lull_role_t role,
     if (status != LULL_OK)
         return status;
     comm->role = role;
-    comm->compressed = strcmp(comm->policy.spec[role], "none") != 0;
+    const lull__rules_t *rules = comm->policy.rules;
+    lull__rules_text(&rules[role], comm->rules, sizeof comm->rules);
+    comm->compressed = lull__rules_code(&rules[role]);
     for (unsigned r = 0; r < LULL_ROLE_COUNT; r++)
-        comm->codes_elsewhere |= strcmp(comm->policy.spec[r], "none") != 0;
-    status = lull__codings_fill(comm);
+        comm->codes_elsewhere |= lull__rules_code(&rules[r]);
+    status = lull__choices_fill(comm);
     if (status == LULL_OK)
         status = lull__engine_create(comm);
+    if (status == LULL_OK)
+        status = lull__doubt_create(comm);
     return status == LULL_OK ? lull__registry_hook() : status;
 }
 
-lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
-                               const char *policy, lull_comm_t **out) {
-    lull_status_t status = check_comm(comm);
-    if (status != LULL_OK)
-        return status;
+static void free_comms(lull_comm_t *comm) {
+    lull__hier_free_comms(comm);
+    lull__engine_free_comms(comm);
+    lull__doubt_free_comms(comm);
+}
+
+static void free_memory(lull_comm_t *comm) {
+    lull__hier_destroy(comm);
+    lull__engine_destroy(comm);
+    lull__doubt_destroy(comm);
+}
+
+/* Under a policy to be measured, a communicator without codecs. */
+static lull_status_t create(MPI_Comm comm, lull_role_t role, const char *policy,
+                            lull_comm_t **out) {
     MPI_Comm native;
     int error = MPI_Comm_dup(comm, &native);
     if (error != MPI_SUCCESS)
@@ -64,10 +79,12 @@ lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
         MPI_Comm_rank(native, &new->rank);
         MPI_Comm_size(native, &new->size);
     }
-    status = fill(new, role, policy, out);
+    lull_status_t status = fill(new, role, policy, out);
     status = lull__agree(native, status, role, new ? &new->policy : NULL);
     if (status == LULL_OK)
         status = lull__engine_connect(new);
+    if (status == LULL_OK)
+        status = lull__doubt_connect(new);
     if (status == LULL_OK)
         status = lull__hier_create(new);
     if (status != LULL_OK)
@@ -78,13 +95,32 @@ lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
 
 free_native:
     if (new != NULL) {
-        lull__hier_free_comms(new);
-        lull__engine_free_comms(new);
-        lull__hier_destroy(new);
-        lull__engine_destroy(new);
+        free_comms(new);
+        free_memory(new);
     }
     free(new);
     MPI_Comm_free(&native);
+    return status;
+}
+
+lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
+                               const char *policy, lull_comm_t **out) {
+    lull_status_t status = check_comm(comm);
+    if (status == LULL_OK)
+        status = create(comm, role, policy, out);
+    if (status != LULL_OK || !(*out)->policy.rules[role].automatic)
+        return status;
+    lull_comm_t *plain = *out;
+    lull__policy_t measured;
+    char text[LULL__POLICY_MAX];
+    status = lull__auto_resolve(plain, &measured);
+    if (status == LULL_OK) {
+        lull__policy_text(&measured, text);
+        status = create(comm, role, text, out);
+    }
+    if (status != LULL_OK)
+        *out = NULL;
+    lull_comm_destroy(plain);
     return status;
 }
 
@@ -95,15 +131,15 @@ void lull_comm_destroy(lull_comm_t *comm) {
          !comm->dead && (request = lull__request_of(comm)) != NULL;)
         lull__complete(request);
     lull__registry_remove(comm);
+    if (comm->broken[0] != '\0')
+        return; /* MPI may still write to its memory: it is left */
     int down = 0;
     MPI_Finalized(&down);
     if (!comm->dead && !down) {
-        lull__hier_free_comms(comm);
-        lull__engine_free_comms(comm);
+        free_comms(comm);
         MPI_Comm_free(&comm->native);
     }
-    lull__hier_destroy(comm);
-    lull__engine_destroy(comm);
+    free_memory(comm);
     free(comm);
 }
 
@@ -120,5 +156,5 @@ lull_role_t lull_comm_role(const lull_comm_t *comm) {
 }
 
 const char *lull_comm_policy(const lull_comm_t *comm) {
-    return comm->policy.spec[comm->role];
+    return comm->rules;
 }

@@ -30,9 +30,10 @@ lull_status_t lull__engine_create(lull_comm_t *comm) {
     if (engine == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "an engine");
     engine->collective = engine->pairs = MPI_COMM_NULL;
-    engine->direct.peers =
-        calloc((size_t)comm->size, sizeof *engine->direct.peers);
-    if (engine->direct.peers == NULL)
+    size_t ranks = (size_t)comm->size;
+    engine->direct.peers = calloc(ranks, sizeof *engine->direct.peers);
+    engine->direct.held = calloc(2 * ranks + 4, sizeof(*engine->direct.held));
+    if (engine->direct.peers == NULL || engine->direct.held == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%d peers", comm->size);
     lull_status_t status = lull_codec_scratch_create(&engine->scratch);
     return status == LULL_OK ? lull__slots_create(comm) : status;
@@ -70,12 +71,13 @@ void lull__engine_destroy(lull_comm_t *comm) {
     lull__slots_destroy(comm->engine);
     lull_codec_scratch_destroy(comm->engine->scratch);
     free(comm->engine->direct.peers);
+    free(comm->engine->direct.held);
     free(comm->engine);
     comm->engine = NULL;
 }
 
 static bool is_pair(const lull_request_t *op) {
-    return op->call.kind == LULL__SEND || op->call.kind == LULL__RECV;
+    return lull__is_pair(&op->call);
 }
 
 /* Messages of one stream must not mix with those of an earlier call: of the
@@ -126,6 +128,28 @@ static void retire(lull_request_t **at) {
     lull__engine_active--;
 }
 
+static bool is_of(const lull_request_t *op, const lull_comm_t *comm) {
+    const lull_comm_t *on = op->call.comm;
+    return on == comm || on == comm->host || on == comm->leaders;
+}
+
+void lull__engine_abandon(lull_comm_t *comm) {
+    lull__engine_lock();
+    for (lull_request_t **at = &operations; *at != NULL;) {
+        lull_request_t *op = *at;
+        if (!is_of(op, comm)) {
+            at = &op->next_op;
+            continue;
+        }
+        op->status = LULL_ERR_MISMATCH;
+        memcpy(op->sentence, comm->broken, sizeof op->sentence);
+        op->done = true;
+        *at = op->next_op;
+        lull__engine_active--;
+    }
+    lull__engine_unlock();
+}
+
 bool lull__engine_step(void) {
     bool worked = false;
     lull_request_t **at = &operations;
@@ -143,6 +167,7 @@ void lull__engine_enter(lull_request_t *request, const lull__coding_t *coding) {
     lull__engine_t *engine = request->call.comm->engine;
     request->is_op = true;
     request->coding = *coding;
+    request->call.step = coding->step;
     request->culprit =
         lull__name_of(request->call.comm, request->call.comm->rank);
     request->begun = false;

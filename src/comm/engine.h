@@ -10,8 +10,7 @@
  * 8 bits. A chunk is one frame of at most one unit. */
 #define LULL__CHUNK LULL_UNIT
 #define LULL__CHUNK_BYTES ((size_t)4 * LULL__CHUNK)
-/* A sum may be this many chunks ahead of its result on the way to one peer. */
-#define LULL__AHEAD 3
+#define LULL__SAMPLE 1024 /* values of a chunk that are sampled */
 
 /* A slot holds a message, or a chunk of raw values; aligned to 64 bytes. */
 typedef unsigned char lull__slot_t;
@@ -30,8 +29,13 @@ typedef struct lull__peer {
 
 /* The running collective of a communicator; made once with it. */
 typedef struct lull__direct {
-    lull__peer_t *peers; /* by rank */
-    lull__slot_t *gather[2], *sum, *stage;
+    lull__peer_t *peers;    /* by rank */
+    lull__slot_t **held;    /* slots that all of these are cut from */
+    size_t held_count, cut; /* bytes of the last one in use */
+    unsigned gathers;       /* 1 on few ranks, else 2 */
+    lull__slot_t *gather[2];
+    lull__slot_t *sum;        /* NULL: in the receive buffer */
+    lull__slot_t *stage;      /* NULL: not needed */
     unsigned gather_users[2]; /* peers that have yet to be sent it */
     size_t gather_bytes[2];
     uint32_t summing;           /* chunk of this rank's part that is summed */
@@ -44,7 +48,9 @@ typedef struct lull__engine {
     MPI_Comm collective, pairs; /* private duplicates; pairs: send, recv */
     lull__slot_t **owned, **idle;
     size_t slot_bytes, owned_count, idle_count, capacity;
+    size_t message_bytes; /* the largest that may come */
     lull_codec_scratch_t *scratch;
+    unsigned char sample[2][LULL__SAMPLE * 8 + 512];
     lull__direct_t direct;
     uint64_t begun, current; /* collectives: next to be numbered, to be run */
     uint64_t sent;           /* framed messages between pairs */
@@ -64,6 +70,9 @@ void lull__engine_destroy(lull_comm_t *comm);
 void lull__engine_start(lull_request_t *request, const lull__coding_t *coding);
 /* The same with the lock held, without a first step. */
 void lull__engine_enter(lull_request_t *request, const lull__coding_t *coding);
+/* Gives up what is outstanding on a communicator that is of no use any more:
+ * done, with that error. What MPI still holds stays where it is. */
+void lull__engine_abandon(lull_comm_t *comm);
 /* One round over all operations of the process; false: nothing to do. */
 bool lull__engine_step(void);
 
@@ -82,24 +91,22 @@ bool lull__hier_takes(const lull__call_t *call);
 
 /* pool.c: slots; NULL: out of memory. */
 lull__slot_t *lull__slot_get(lull__engine_t *engine);
+/* Slots of the pool: what a collective takes. Chunks of 128 KiB, at most three
+ * a peer. */
+size_t lull__slots_of(int ranks);
+/* Bytes of a message with one chunk of this coding, at most. */
+size_t lull__message_room(const lull__coding_t *coding);
 void lull__slot_put(lull__engine_t *engine, lull__slot_t *slot);
 lull_status_t lull__slots_create(lull_comm_t *comm);
 void lull__slots_destroy(lull__engine_t *engine);
 
 /* coding.c: a request's chunks to messages and back. */
-/* Values of a chunk of this dtype, whatever it is. Coded chunks stay below
- * LULL__MESSAGE_BYTES: MPI sends larger messages only when the receiver has
- * answered, and its answer waits behind the data that goes the other way. */
+/* Coded chunks stay below LULL__MESSAGE_BYTES: MPI sends larger messages only
+ * when the receiver has answered, and its answer waits behind the data that
+ * goes the other way. */
 #define LULL__MESSAGE_BYTES ((size_t)60 << 10)
-void lull__chunks_fill(lull_comm_t *comm);
-static inline size_t lull__chunk_values(const lull_comm_t *comm,
-                                        lull_dtype_t dtype) {
-    return comm->chunk_values[(unsigned)dtype % LULL__DTYPES];
-}
-static inline uint32_t lull__chunks(const lull_comm_t *comm, size_t count,
-                                    lull_dtype_t dtype) {
-    size_t n = lull__chunk_values(comm, dtype);
-    return (uint32_t)((count + n - 1) / n);
+static inline uint32_t lull__chunks(size_t count, size_t step) {
+    return (uint32_t)((count + step - 1) / step);
 }
 /* The first failure of an operation decides its status; the caller's sentence
  * is kept, and the rank that peers will hear named. */

@@ -28,7 +28,7 @@ static lull_status_t derive(const lull_comm_t *of, MPI_Comm native,
     comm->native = native;
     comm->role = of->role;
     comm->policy = of->policy;
-    memcpy(comm->codings, of->codings, sizeof comm->codings);
+    memcpy(comm->choices, of->choices, sizeof comm->choices);
     MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
     MPI_Comm_rank(native, &comm->rank);
     MPI_Comm_size(native, &comm->size);

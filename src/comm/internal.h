@@ -32,6 +32,7 @@ typedef struct lull__call {
     lull_op_t op;
     int peer, tag; /* peer is the root of a bcast */
     lull_comm_t *comm;
+    size_t step; /* values of a chunk, where the engine carries it */
 } lull__call_t;
 
 typedef struct lull__counters {
@@ -42,25 +43,47 @@ typedef struct lull__counters {
 
 /* What a call's messages are coded with. */
 typedef struct lull__coding {
+    bool none;    /* by MPI's own call */
     bool carries; /* the codec knows the dtype */
     bool lossy;
+    size_t step; /* values of a chunk */
     lull_codec_t codec;
 } lull__coding_t;
 
-#define LULL__DTYPES 32 /* more than the largest value of a dtype */
+/* The rules of the policy for one dtype: the last one that is for messages of
+ * so many bytes. */
+typedef struct lull__choices {
+    unsigned count;
+    uint64_t bytes[LULL__RULES_MAX];
+    lull__coding_t coding[LULL__RULES_MAX];
+} lull__choices_t;
+
+#define LULL__DTYPES 7 /* that calls take */
+extern const lull_dtype_t lull__dtypes[LULL__DTYPES];
+
+#define LULL__HEADER_BYTES 64 /* of a message */
 
 /* A chain of at most two neighbours: bcast, send, recv. */
 typedef struct lull__line {
-    int source, sink; /* MPI_PROC_NULL: none */
-    unsigned slot_count;
+    int source, sink;          /* MPI_PROC_NULL: none */
+    unsigned slot_count, held; /* two messages may lie in one slot */
     unsigned char *slots[2];
     MPI_Request requests[2];
     size_t bytes[2];
     int states[2]; /* line.c */
     uint32_t posted, in_index, in_total, out_index, out_total;
+    struct { /* of a bcast: from its last rank to its root */
+        int peer, state;
+        MPI_Request request;
+        unsigned char *slot; /* of the root */
+        unsigned char out[LULL__HEADER_BYTES];
+        size_t bytes;
+        uint32_t left; /* messages to come */
+    } closing;
 } lull__line_t;
 
 struct lull__engine;
+typedef struct lull__doubt lull__doubt_t;
 
 struct lull_comm {
     MPI_Comm native; /* private duplicate, for MPI's own calls */
@@ -74,9 +97,13 @@ struct lull_comm {
     lull_comm_t *host, *leaders;
     int *names; /* of such: ranks as the user knows them */
     bool dead;  /* MPI is finalised: the duplicates are gone */
-    lull__coding_t codings[LULL__DTYPES]; /* of the policy */
-    size_t chunk_values[LULL__DTYPES];    /* see engine.h */
-    struct lull__engine *engine;          /* NULL: one rank */
+    /* Why it is of no use any more: ranks called different things, and some
+     * still wait. */
+    char broken[LULL__SENTENCE_MAX];
+    lull__doubt_t *doubt;             /* NULL: nothing is compared */
+    char rules[LULL__RULES_TEXT_MAX]; /* of this role, as a string */
+    lull__choices_t choices[LULL__DTYPES];
+    struct lull__engine *engine; /* NULL: one rank */
     lull__counters_t counters;
     lull_comm_t *next; /* in the registry */
 };
@@ -84,6 +111,7 @@ struct lull_comm {
 struct lull_request {
     bool active;
     lull__call_t call;
+    double since;      /* it was begun, of nonblocking ones */
     MPI_Request *subs; /* of MPI's own calls, all posted at once */
     size_t sub_count, sub_capacity;
     size_t next_sub, got; /* the first not complete; values received */
@@ -118,9 +146,20 @@ void lull__request_free(lull_request_t *request);
 /* The first active request of a communicator that is not done, or NULL. */
 lull_request_t *lull__request_of(const lull_comm_t *comm);
 
-/* coding.c: the codec of the policy for each dtype. */
-lull_status_t lull__codings_fill(lull_comm_t *comm);
+/* choice.c: the codec of the policy for each dtype and size. */
+lull_status_t lull__choices_fill(lull_comm_t *comm);
 lull__coding_t lull__coding_raw(lull_dtype_t dtype);
+lull__coding_t lull__choose(const lull_comm_t *comm, lull_dtype_t dtype,
+                            uint64_t bytes);
+
+/* How a call travels: by the engine with a coding, or by MPI. It follows from
+ * what all ranks share. route.c */
+typedef struct lull__route {
+    bool engine;
+    int bypass; /* why it is not coded; -1: it is */
+    lull__coding_t coding;
+} lull__route_t;
+lull__route_t lull__route_of(const lull__call_t *call);
 
 /* agree.c: collective. `local` is what this rank found about its arguments,
  * with its sentence; all ranks return the same judgement. */
@@ -161,6 +200,21 @@ typedef struct lull__span {
 lull__span_t lull__span_begin(lull_comm_t *comm);
 void lull__span_end(lull__span_t span);
 
+/* doubt.c: ranks that call different collectives. The first two with the
+ * communicator; connect is collective. */
+lull_status_t lull__doubt_create(lull_comm_t *comm);
+lull_status_t lull__doubt_connect(lull_comm_t *comm);
+void lull__doubt_free_comms(lull_comm_t *comm);
+void lull__doubt_destroy(lull_comm_t *comm);
+/* A collective begins. */
+void lull__doubt_note(const lull__call_t *call);
+/* With check=1: compares it with the other ranks', which hear of a `local`
+ * failure too. Else `local`. */
+lull_status_t lull__doubt_check(const lull__call_t *call, lull_status_t local);
+/* A wait of so many seconds: true, where it is in vain; the operations of the
+ * communicator are given up. */
+bool lull__doubt_look(lull_comm_t *comm, double waited);
+
 /* stats.c */
 double lull__now(void);
 void lull__count(const lull__call_t *call, bool on_wire, int bypass);
@@ -184,6 +238,10 @@ static inline bool lull__is_float(lull_dtype_t dtype) {
 
 static inline bool lull__reduces(lull__kind_t kind) {
     return kind == LULL__ALLREDUCE || kind == LULL__REDUCE_SCATTER;
+}
+
+static inline bool lull__is_pair(const lull__call_t *call) {
+    return call->kind == LULL__SEND || call->kind == LULL__RECV;
 }
 
 static inline bool lull__in_place_call(const lull__call_t *call) {

@@ -1,12 +1,16 @@
-/* The header of messages: packed, unpacked, never trusted. */
+/* The header of messages: packed, unpacked, never trusted; compared and put in
+ * words. */
 #include "message.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include <lull/codec.h>
 
 #include "base/checksum.h"
 
 #define MAGIC 0x4d4c554cu /* "LULM" */
-#define VERSION 1
+#define VERSION 2
 
 static void put32(unsigned char *at, uint32_t x) {
     for (unsigned i = 0; i < 4; i++)
@@ -44,6 +48,7 @@ void lull__message_pack(const lull__message_t *m,
     put32(to + 36, m->bytes);
     put32(to + 40, (uint32_t)m->root);
     put32(to + 44, (uint32_t)m->status);
+    put32(to + 48, m->step);
     put64(to + 56, lull__hash_of(to, 56));
 }
 
@@ -66,6 +71,8 @@ lull_status_t lull__message_unpack(const unsigned char *from, size_t bytes,
         wrong = "its length is another than the header's";
     else if (get64(from + 24) > (uint64_t)1 << 60)
         wrong = "the count is too large";
+    else if (get32(from + 48) == 0 || get32(from + 48) > LULL_UNIT)
+        wrong = "the size of its chunks is none";
     if (wrong != NULL)
         return lull__fail(LULL_ERR_CORRUPT, "a message of %zu bytes: %s", bytes,
                           wrong);
@@ -82,6 +89,33 @@ lull_status_t lull__message_unpack(const unsigned char *from, size_t bytes,
         .bytes = get32(from + 36),
         .root = (int)get32(from + 40),
         .status = (int)get32(from + 44),
+        .step = get32(from + 48),
     };
     return LULL_OK;
+}
+
+static const char *const calls[LULL__KIND_COUNT] = {
+    "allreduce", "reduce_scatter_block",
+    "allgather", "bcast",
+    "send/recv", "send/recv",
+    "barrier"};
+static const char *const ops[] = {"sum", "avg", "min", "max"};
+
+const char *lull__call_name(lull__kind_t kind) {
+    return calls[kind];
+}
+
+void lull__message_describe(const lull__message_t *m, char text[160]) {
+    const char *dtype = lull_dtype_name((lull_dtype_t)m->dtype);
+    bool reduces = lull__reduces(m->call);
+    snprintf(text, 160, "%s of %llu %s%s%s%s", calls[m->call],
+             (unsigned long long)m->count, dtype ? dtype : "(no dtype)",
+             reduces ? ", " : "", reduces ? ops[m->op & 3] : "", "");
+    if (m->call == LULL__BCAST)
+        snprintf(text + strlen(text), 40, ", root %d", m->root);
+}
+
+bool lull__message_same(const lull__message_t *a, const lull__message_t *b) {
+    return a->call == b->call && a->dtype == b->dtype && a->op == b->op &&
+           a->root == b->root && a->count == b->count;
 }

@@ -4,7 +4,6 @@
 
 #include "internal.h"
 
-#define LULL__HEADER_BYTES 64
 #define LULL__ERROR_TEXT 256 /* most bytes of an error's sentence */
 
 typedef enum lull__message_kind {
@@ -23,6 +22,7 @@ typedef struct lull__message {
     uint64_t seq; /* of the call */
     uint64_t count;
     uint32_t chunk; /* its number in its part */
+    uint32_t step;  /* values of a chunk, so that its sender's can be counted */
     uint32_t bytes; /* that follow the header */
 } lull__message_t;
 
@@ -31,5 +31,11 @@ void lull__message_pack(const lull__message_t *message,
 /* LULL_ERR_CORRUPT: not a message, or not of `bytes` bytes. */
 lull_status_t lull__message_unpack(const unsigned char *from, size_t bytes,
                                    lull__message_t *out);
+
+const char *lull__call_name(lull__kind_t kind);
+/* "allreduce of 100 F32, sum" */
+void lull__message_describe(const lull__message_t *m, char text[160]);
+/* Do they tell of the same call? */
+bool lull__message_same(const lull__message_t *a, const lull__message_t *b);
 
 #endif

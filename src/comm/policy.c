@@ -1,4 +1,4 @@
-/* Parses policies: presets, codecs for each role, further keys. */
+/* Parses policies: presets, rules for each role, further keys. */
 #include "policy.h"
 
 #include <ctype.h>
@@ -79,17 +79,9 @@ static lull_status_t available(const parser_t *p, word_t w, const char *spec) {
                     "this codec is not in this build yet");
 }
 
-/* Checks a codec's spec and stores it for a role. */
-static lull_status_t set_codec(parser_t *p, unsigned role, word_t w) {
-    if (w.size == 0)
-        return complain(p, LULL_ERR_INVALID, w.at, "a codec is missing");
-    if (is(w, "none")) {
-        strcpy(p->out->spec[role], "none");
-        return LULL_OK;
-    }
-    const struct codec_row *row = codec_of(w);
-    if (row == NULL)
-        return complain(p, LULL_ERR_INVALID, w.at, "no such codec");
+/* Checks a codec's parameter: only some take one, zfp must have it. */
+static lull_status_t check_parameter(const parser_t *p, word_t w,
+                                     const struct codec_row *row) {
     const char *colon = memchr(w.at, ':', w.size);
     if (colon != NULL && !row->rated)
         return complain(p, LULL_ERR_INVALID, colon,
@@ -97,19 +89,33 @@ static lull_status_t set_codec(parser_t *p, unsigned role, word_t w) {
     if (colon == NULL && strcmp(row->name, "zfp") == 0)
         return complain(p, LULL_ERR_INVALID, w.at + w.size,
                         "zfp needs a rate, as in zfp:8");
-    if (colon != NULL) {
-        word_t rate = {colon + 1, w.size - (size_t)(colon + 1 - w.at)};
-        if (!is_rate(rate))
-            return complain(p, LULL_ERR_INVALID, rate.at,
-                            "a number was expected");
-    }
+    if (colon == NULL)
+        return LULL_OK;
+    word_t rate = {colon + 1, w.size - (size_t)(colon + 1 - w.at)};
+    return is_rate(rate) ? LULL_OK
+                         : complain(p, LULL_ERR_INVALID, rate.at,
+                                    "a number was expected");
+}
+
+/* Checks a codec's spec, for a role, and copies it. */
+static lull_status_t read_codec(const parser_t *p, unsigned role, word_t w,
+                                char spec[LULL__SPEC_MAX]) {
+    if (w.size == 0)
+        return complain(p, LULL_ERR_INVALID, w.at, "a codec is missing");
+    if (is(w, "none"))
+        return strcpy(spec, "none"), LULL_OK;
+    const struct codec_row *row = codec_of(w);
+    if (row == NULL)
+        return complain(p, LULL_ERR_INVALID, w.at, "no such codec");
+    lull_status_t status = check_parameter(p, w, row);
+    if (status != LULL_OK)
+        return status;
     if (role == LULL_ROLE_OTHER)
         return complain(p, LULL_ERR_INVALID, w.at,
                         "role other is never compressed");
     if (role == LULL_ROLE_PARAM && !row->lossless)
         return complain(p, LULL_ERR_INVALID, w.at,
                         "role param takes raw or lossless codecs only");
-    char *spec = p->out->spec[role];
     if (w.size >= LULL__SPEC_MAX)
         return complain(p, LULL_ERR_INVALID, w.at, "too long");
     memcpy(spec, w.at, w.size);
@@ -117,18 +123,139 @@ static lull_status_t set_codec(parser_t *p, unsigned role, word_t w) {
     return available(p, w, spec);
 }
 
-/* The codec of all compressed roles; lossy ones leave parameters raw. */
+static lull_status_t read_bytes(const parser_t *p, word_t w, uint64_t *out) {
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = {
+        {"", 1}, {"KiB", 1u << 10}, {"MiB", 1u << 20}, {"GiB", 1u << 30}};
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < w.size && isdigit((unsigned char)w.at[i]); i++)
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(w.at[i] - '0'), &value))
+            return complain(p, LULL_ERR_INVALID, w.at, "too large");
+    word_t unit = {w.at + i, w.size - i};
+    for (size_t k = 0; i != 0 && k < sizeof units / sizeof *units; k++) {
+        if (!is(unit, units[k].name))
+            continue;
+        if (__builtin_mul_overflow(value, units[k].bytes, out))
+            return complain(p, LULL_ERR_INVALID, w.at, "too large");
+        return LULL_OK;
+    }
+    return complain(p, LULL_ERR_INVALID, w.at + i,
+                    "a number of bytes was expected (12, 64KiB, 1MiB)");
+}
+
+/* The dtypes that a rule may name. */
+static bool read_dtype(word_t w, lull_dtype_t *out) {
+    static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_F16,
+                                          LULL_BF16};
+    char name[8];
+    if (w.size >= sizeof name)
+        return false;
+    memcpy(name, w.at, w.size);
+    name[w.size] = '\0';
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (lull_dtype_parse(name, out) == LULL_OK && *out == dtypes[i])
+            return true;
+    return false;
+}
+
+/* [BYTES[/DTYPE]:]CODEC */
+static lull_status_t read_rule(const parser_t *p, unsigned role, word_t w,
+                               lull__rule_t *out) {
+    lull_status_t status = LULL_OK;
+    *out = (lull__rule_t){.any = true};
+    if (w.size != 0 && isdigit((unsigned char)*w.at)) {
+        const char *colon = memchr(w.at, ':', w.size);
+        if (colon == NULL)
+            return complain(p, LULL_ERR_INVALID, w.at + w.size,
+                            "':' and a codec were expected");
+        word_t size = {w.at, (size_t)(colon - w.at)}, dtype = {NULL, 0};
+        const char *slash = memchr(size.at, '/', size.size);
+        if (slash != NULL) {
+            dtype = (word_t){slash + 1, (size_t)(colon - slash) - 1};
+            size.size = (size_t)(slash - size.at);
+        }
+        status = read_bytes(p, size, &out->bytes);
+        out->any = slash == NULL;
+        if (status == LULL_OK && !out->any && !read_dtype(dtype, &out->dtype))
+            return complain(p, LULL_ERR_INVALID, dtype.at,
+                            "f32, f64, f16 or bf16 was expected");
+        w.size -= (size_t)(colon + 1 - w.at);
+        w.at = colon + 1;
+    }
+    return status == LULL_OK ? read_codec(p, role, w, out->spec) : status;
+}
+
+/* The list after "auto:", or without that the rules of a role. */
+static lull_status_t set_list(parser_t *p, unsigned role, word_t w,
+                              bool automatic) {
+    lull__rules_t *rules = &p->out->rules[role];
+    *rules = (lull__rules_t){.automatic = automatic};
+    for (const char *end = w.at + w.size;;) {
+        const char *comma = memchr(w.at, ',', w.size);
+        word_t one = {w.at, comma ? (size_t)(comma - w.at) : w.size};
+        lull__rule_t rule = {.any = true};
+        lull_status_t status = automatic ? read_codec(p, role, one, rule.spec)
+                                         : read_rule(p, role, one, &rule);
+        if (status != LULL_OK)
+            return status;
+        if (rules->count == LULL__RULES_MAX)
+            return complain(p, LULL_ERR_INVALID, one.at, "too many of them");
+        rules->rule[rules->count++] = rule;
+        if (comma == NULL)
+            return LULL_OK;
+        w = (word_t){comma + 1, (size_t)(end - comma) - 1};
+    }
+}
+
+static bool is_auto(word_t w) {
+    return is(w, "auto") || (w.size > 5 && memcmp(w.at, "auto:", 5) == 0);
+}
+
+/* Checks what is written for a role and stores it. */
+static lull_status_t set_rules(parser_t *p, unsigned role, word_t w) {
+    if (is_auto(w) && role == LULL_ROLE_OTHER)
+        return complain(p, LULL_ERR_INVALID, w.at,
+                        "role other is never compressed");
+    if (is(w, "auto")) {
+        p->out->rules[role] = (lull__rules_t){.automatic = true};
+        return LULL_OK;
+    }
+    if (is_auto(w))
+        return set_list(p, role, (word_t){w.at + 5, w.size - 5}, true);
+    return set_list(p, role, w, false);
+}
+
+static void set_one(parser_t *p, unsigned role, const char *spec) {
+    lull__rules_t *rules = &p->out->rules[role];
+    *rules = (lull__rules_t){.count = 1, .rule = {{.any = true}}};
+    strcpy(rules->rule[0].spec, spec);
+}
+
+/* The same for all compressed roles; lossy codecs leave parameters raw, or are
+ * no candidates for them. */
 static lull_status_t set_all(parser_t *p, word_t w) {
     for (unsigned role = 0; role < LULL_ROLE_PARAM; role++) {
-        lull_status_t status = set_codec(p, role, w);
+        lull_status_t status = set_rules(p, role, w);
         if (status != LULL_OK)
             return status;
     }
-    if (is(w, "none"))
-        return LULL_OK;
-    if (codec_of(w)->lossless)
-        return set_codec(p, LULL_ROLE_PARAM, w);
-    strcpy(p->out->spec[LULL_ROLE_PARAM], "raw");
+    lull__rules_t *to = &p->out->rules[LULL_ROLE_PARAM];
+    lull__rules_t all = p->out->rules[LULL_ROLE_DP];
+    *to = (lull__rules_t){.automatic = all.automatic};
+    for (unsigned i = 0; i < all.count; i++) {
+        lull__rule_t rule = all.rule[i];
+        word_t spec = {rule.spec, strlen(rule.spec)};
+        bool lossy = !is(spec, "none") && !codec_of(spec)->lossless;
+        if (lossy && all.automatic)
+            continue;
+        if (lossy)
+            strcpy(rule.spec, "raw");
+        to->rule[to->count++] = rule;
+    }
     return LULL_OK;
 }
 
@@ -139,7 +266,7 @@ static lull_status_t set_zfp(parser_t *p, unsigned role, word_t rate) {
         return complain(p, LULL_ERR_INVALID, rate.at, "a rate was expected");
     int n = snprintf(spec, sizeof spec, "zfp:%.*s", (int)rate.size, rate.at);
     parser_t inner = {spec, p->out, 0};
-    lull_status_t status = set_codec(&inner, role, (word_t){spec, (size_t)n});
+    lull_status_t status = set_rules(&inner, role, (word_t){spec, (size_t)n});
     if (status == LULL_OK)
         return status;
     char why[160];
@@ -150,7 +277,7 @@ static lull_status_t set_zfp(parser_t *p, unsigned role, word_t rate) {
 static lull_status_t set_lossless(parser_t *p, unsigned role) {
     static const char mpc[] = "mpc";
     parser_t inner = {mpc, p->out, 0};
-    return set_codec(&inner, role, (word_t){mpc, sizeof mpc - 1});
+    return set_rules(&inner, role, (word_t){mpc, sizeof mpc - 1});
 }
 
 static lull_status_t set_mzhybrid(parser_t *p, word_t w, word_t args) {
@@ -176,17 +303,11 @@ static lull_status_t set_zhybrid(parser_t *p, word_t w, word_t args) {
             low.size = args.size - high.size - 1;
         }
     }
-    strcpy(p->out->spec[LULL_ROLE_PARAM], "raw");
+    set_one(p, LULL_ROLE_PARAM, "raw");
     lull_status_t status = set_zfp(p, LULL_ROLE_TP, high);
     if (status == LULL_OK)
         status = set_zfp(p, LULL_ROLE_PP, high);
     return status == LULL_OK ? set_zfp(p, LULL_ROLE_DP, low) : status;
-}
-
-static lull_status_t refuse_auto(parser_t *p, word_t w, word_t args) {
-    (void)args;
-    return complain(p, LULL_ERR_UNSUPPORTED, w.at,
-                    "the policy auto is not in this build");
 }
 
 static const struct preset {
@@ -195,7 +316,6 @@ static const struct preset {
 } presets[] = {
     {"mzhybrid", set_mzhybrid},
     {"zhybrid", set_zhybrid},
-    {"auto", refuse_auto},
 };
 
 /* The first part, where it is no key: a preset, or a codec for all roles. */
@@ -209,34 +329,34 @@ static lull_status_t set_preset(parser_t *p, word_t w) {
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
         if (is(name, presets[i].name))
             return presets[i].set(p, w, args);
-    if (w.size != 0 && !is(w, "none") && codec_of(w) == NULL)
+    bool rules = memchr(w.at, ',', w.size) != NULL ||
+                 (w.size != 0 && isdigit((unsigned char)*w.at));
+    if (w.size != 0 && !rules && !is_auto(w) && !is(w, "none") &&
+        codec_of(w) == NULL)
         return complain(p, LULL_ERR_INVALID, w.at, "no such policy or codec");
     return set_all(p, w);
 }
 
 static lull_status_t set_min(parser_t *p, unsigned unused, word_t w) {
-    uint64_t value = 0;
-    size_t i = 0;
     (void)unused;
-    for (; i < w.size && isdigit((unsigned char)w.at[i]); i++)
-        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(w.at[i] - '0'), &value))
-            return complain(p, LULL_ERR_INVALID, w.at, "too large");
-    if (i == 0 || i != w.size)
-        return complain(p, LULL_ERR_INVALID, w.at + i,
-                        "a number of bytes was expected");
-    p->out->min = value;
+    return read_bytes(p, w, &p->out->min);
+}
+
+static lull_status_t read_flag(const parser_t *p, word_t w, bool *out) {
+    if (!is(w, "0") && !is(w, "1"))
+        return complain(p, LULL_ERR_INVALID, w.at, "0 or 1 was expected");
+    *out = is(w, "1");
     return LULL_OK;
 }
 
 static lull_status_t set_hier(parser_t *p, unsigned unused, word_t w) {
     (void)unused;
-    if (is(w, "0"))
-        return LULL_OK;
-    if (!is(w, "1"))
-        return complain(p, LULL_ERR_INVALID, w.at, "0 or 1 was expected");
-    p->out->hier = true;
-    return LULL_OK;
+    return read_flag(p, w, &p->out->hier);
+}
+
+static lull_status_t set_check(parser_t *p, unsigned unused, word_t w) {
+    (void)unused;
+    return read_flag(p, w, &p->out->check);
 }
 
 static const struct key {
@@ -244,11 +364,12 @@ static const struct key {
     lull_status_t (*set)(parser_t *p, unsigned role, word_t value);
     unsigned role;
 } keys[] = {
-#define ROW(name, value, text) {text, set_codec, value},
+#define ROW(name, value, text) {text, set_rules, value},
     LULL_ROLE_TABLE(ROW)
 #undef ROW
         {"min", set_min, 0},
     {"hier", set_hier, 0},
+    {"check", set_check, 0},
 };
 
 static lull_status_t set_key(parser_t *p, word_t part, const char *equals) {
@@ -264,7 +385,7 @@ static lull_status_t set_key(parser_t *p, word_t part, const char *equals) {
         return keys[i].set(p, keys[i].role, value);
     }
     return complain(p, LULL_ERR_INVALID, part.at,
-                    "no such key (dp, tp, pp, param, min, hier)");
+                    "no such key (dp, tp, pp, param, min, hier, check)");
 }
 
 static lull_status_t set_part(parser_t *p, word_t part) {
@@ -283,7 +404,7 @@ lull_status_t lull__policy_parse(const char *text, lull__policy_t *out) {
     lull__policy_t policy = {.min = LULL__POLICY_MIN_DEFAULT};
     parser_t p = {text ? text : "none", &policy, 0};
     for (unsigned role = 0; role < LULL_ROLE_COUNT; role++)
-        strcpy(policy.spec[role], "none");
+        set_one(&p, role, "none");
     for (const char *at = p.text;; at++) {
         size_t size = strcspn(at, ";");
         lull_status_t status = set_part(&p, (word_t){at, size});
@@ -297,17 +418,12 @@ lull_status_t lull__policy_parse(const char *text, lull__policy_t *out) {
     return LULL_OK;
 }
 
-void lull__policy_text(const lull__policy_t *policy,
-                       char text[LULL__POLICY_MAX]) {
-    size_t n = 0;
-    for (unsigned role = 0; role < LULL_ROLE_OTHER; role++)
-        n += (size_t)snprintf(text + n, LULL__POLICY_MAX - n, "%s=%s;",
-                              lull_role_name(role), policy->spec[role]);
-    snprintf(text + n, LULL__POLICY_MAX - n, "min=%llu;hier=%d",
-             (unsigned long long)policy->min, policy->hier);
-}
-
-lull_status_t lull_policy_check(const char *text) {
-    lull__policy_t policy;
-    return lull__policy_parse(text, &policy);
+lull_status_t lull__policy_set(lull__policy_t *policy, lull_role_t role,
+                               const char *rules) {
+    lull__policy_t changed = *policy;
+    parser_t p = {rules, &changed, 0};
+    lull_status_t status = set_rules(&p, role, (word_t){rules, strlen(rules)});
+    if (status == LULL_OK)
+        *policy = changed;
+    return status;
 }

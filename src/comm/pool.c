@@ -4,22 +4,39 @@
 
 #include "engine.h"
 
-/* The largest message of any dtype that the policy may code. */
-static size_t largest(const lull_comm_t *comm) {
-    static const lull_dtype_t dtypes[] = {
-        LULL_F32, LULL_F64, LULL_F16, LULL_BF16, LULL_I32, LULL_I64, LULL_U8};
-    size_t most = LULL__CHUNK_BYTES;
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-        lull__coding_t both[2] = {comm->codings[dtypes[i]],
-                                  lull__coding_raw(dtypes[i])};
-        size_t n = lull__chunk_values(comm, dtypes[i]), bytes;
-        for (unsigned k = 0; k < 2; k++)
-            if (both[k].carries &&
-                lull_frame_bound(&both[k].codec, n, &bytes) == LULL_OK &&
-                bytes > most)
-                most = bytes;
+size_t lull__message_room(const lull__coding_t *coding) {
+    size_t bytes = 0;
+    if (lull_frame_bound(&coding->codec, coding->step, &bytes) != LULL_OK ||
+        bytes < LULL__ERROR_TEXT)
+        bytes = LULL__ERROR_TEXT;
+    return (LULL__HEADER_BYTES + bytes + 63) / 64 * 64;
+}
+
+/* A slot holds the largest message of any dtype that the policy may code, a
+ * chunk of sums, or two messages of a 16-bit dtype. */
+static void measure(const lull_comm_t *comm, lull__engine_t *engine) {
+    size_t most = 0, half = 0;
+    for (unsigned i = 0; i < LULL__DTYPES; i++) {
+        const lull__choices_t *choices = &comm->choices[i];
+        lull__coding_t raw = lull__coding_raw(lull__dtypes[i]);
+        size_t here = lull__message_room(&raw);
+        for (unsigned k = 0; k < choices->count; k++)
+            if (choices->coding[k].carries) {
+                size_t room = lull__message_room(&choices->coding[k]);
+                here = room > here ? room : here;
+            }
+        most = here > most ? here : most;
+        if (lull__is_half(lull__dtypes[i]) && here > half)
+            half = here;
     }
-    return (LULL__HEADER_BYTES + most + 63) / 64 * 64;
+    engine->message_bytes = most;
+    most = 2 * half > most ? 2 * half : most;
+    engine->slot_bytes = most > LULL__CHUNK_BYTES ? most : LULL__CHUNK_BYTES;
+}
+
+size_t lull__slots_of(int ranks) {
+    size_t peers = (size_t)ranks - 1;
+    return peers < 5 ? 3 * peers : 2 * peers + 5;
 }
 
 static bool room(lull__engine_t *engine, size_t n) {
@@ -59,13 +76,12 @@ void lull__slot_put(lull__engine_t *engine, lull__slot_t *slot) {
         engine->idle[engine->idle_count++] = slot;
 }
 
-/* A collective takes one in and one out for each peer, two for results, one
- * for the sum and one to work in; one is for samples of the error. */
+/* A collective takes one in and one out for each peer, one or two for results
+ * and at most one for the sum and one to work in: direct.c. */
 lull_status_t lull__slots_create(lull_comm_t *comm) {
     lull__engine_t *engine = comm->engine;
-    size_t n = 2 * (size_t)comm->size + 3;
-    lull__chunks_fill(comm);
-    engine->slot_bytes = largest(comm);
+    size_t n = lull__slots_of(comm->size);
+    measure(comm, engine);
     if (!room(engine, n + 16))
         return lull__fail(LULL_ERR_NO_MEMORY, "slots of %d ranks", comm->size);
     for (size_t i = 0; i < n; i++)

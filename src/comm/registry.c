@@ -48,10 +48,13 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra) {
     for (lull_comm_t *at = comms; at != NULL; at = at->next) {
         if (at->dead)
             continue;
+        at->dead = true;
+        if (at->broken[0] != '\0')
+            continue;
         lull__hier_free_comms(at);
         lull__engine_free_comms(at);
+        lull__doubt_free_comms(at);
         MPI_Comm_free(&at->native);
-        at->dead = true;
     }
     return MPI_SUCCESS;
 }

@@ -103,7 +103,8 @@ static uint16_t half_of(const lull__call_t *call, float sum, float divisor) {
 void lull__sum_finish(const lull__call_t *call, const void *sum, void *out,
                       size_t n) {
     if (!lull__is_half(call->dtype)) {
-        memcpy(out, sum, n * lull__size_of(call->dtype));
+        if (out != sum)
+            memcpy(out, sum, n * lull__size_of(call->dtype));
         if (call->op == LULL_AVG)
             lull__average_after(out, n, call->dtype, call->comm->size);
         return;

@@ -64,21 +64,53 @@ static bool round_of_work(lull_request_t *request, bool *done) {
     return worked;
 }
 
+/* Its communicator is of no use: what MPI still holds of the request is left
+ * there. */
+static void give_up(lull_request_t *request) {
+    request->done = true;
+    request->status = LULL_ERR_MISMATCH;
+    memcpy(request->sentence, request->call.comm->broken,
+           sizeof request->sentence);
+    request->scratch = NULL;
+    request->sub_count = 0;
+}
+
+/* Looks at the clock now and then; true: the wait is in vain. */
+static bool is_in_vain(lull_request_t *request, unsigned *idle, double *since) {
+    lull_comm_t *comm = request->call.comm;
+    if (++*idle % 256 != 0 || comm->doubt == NULL)
+        return false;
+    if (*since == 0)
+        *since = lull__now();
+    if (comm->broken[0] == '\0' &&
+        !lull__doubt_look(comm, lull__now() - *since))
+        return false;
+    give_up(request);
+    return true;
+}
+
 lull_status_t lull__complete(lull_request_t *request) {
-    bool done = false;
+    bool done = request->done;
+    bool may_block = request->call.comm->doubt == NULL;
+    unsigned idle = 0;
+    double since = 0;
     while (!done) {
+        bool worked = false;
         if (!request->is_op && lull__engine_active == 0) {
-            if (!request->done)
-                advance(request, true);
-            break;
-        }
-        bool worked = round_of_work(request, &done);
-        if (!request->is_op && !done) {
-            advance(request, false);
+            advance(request, may_block);
             done = request->done;
+        } else {
+            worked = round_of_work(request, &done);
+            if (!request->is_op && !done) {
+                advance(request, false);
+                done = request->done;
+            }
         }
-        if (!done && !worked)
-            sched_yield();
+        if (done || worked)
+            continue;
+        if (is_in_vain(request, &idle, &since))
+            break;
+        sched_yield();
     }
     return request->status;
 }
@@ -182,6 +214,13 @@ lull_status_t lull_test(lull_request_t **request, int *done) {
         complete = (*request)->done;
     }
     lull__span_end(span);
+    lull_comm_t *comm = (*request)->call.comm;
+    if (!complete && span.comm != NULL && comm->doubt != NULL &&
+        (comm->broken[0] != '\0' ||
+         lull__doubt_look(comm, lull__now() - (*request)->since))) {
+        give_up(*request);
+        complete = true;
+    }
     *done = complete;
     return *done ? retire(request) : LULL_OK;
 }

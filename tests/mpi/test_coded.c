@@ -21,7 +21,7 @@ static size_t frame_room;
 static const lull_comm_t *now;
 
 static size_t chunk_of(lull_dtype_t dtype) {
-    return now->chunk_values[dtype];
+    return lull__choose(now, dtype, UINT64_MAX).step;
 }
 
 static double get(const void *at, size_t i, lull_dtype_t dtype) {

@@ -198,6 +198,7 @@ static void hostile_headers(uint64_t seed) {
     lull__message_t message, good = {.kind = LULL__MESSAGE_DATA,
                                      .dtype = LULL_F32,
                                      .count = 77,
+                                     .step = 32,
                                      .bytes = 8};
     for (unsigned i = 0; i < 20000; i++) {
         lull__message_pack(&good, bytes);

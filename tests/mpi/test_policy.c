@@ -1,4 +1,5 @@
 /* Policy strings: what each means, and that errors point at the character. */
+#include "comm/auto.h"
 #include "comm/policy.h"
 #include "support_mpi.h"
 
@@ -23,6 +24,102 @@ static void accepted(const char *text, const char *canonical) {
 
 static const char none[] =
     "dp=none;tp=none;pp=none;param=none;min=16384;hier=0";
+
+/* By size and dtype: the last entry that fits decides. */
+static void rules(void) {
+    accepted("dp=none,64KiB:mpc,1MiB/bf16:expo",
+             "dp=none,65536:mpc,1048576/bf16:expo;tp=none;pp=none;param=none;"
+             "min=16384;hier=0");
+    accepted("none,4KiB/f32:zfp:8;min=4KiB",
+             "dp=none,4096/f32:zfp:8;tp=none,4096/f32:zfp:8;"
+             "pp=none,4096/f32:zfp:8;param=none,4096/f32:raw;min=4096;hier=0");
+    accepted("dp=0:mpc", "dp=mpc;tp=none;pp=none;param=none;min=16384;hier=0");
+    accepted("mpc;check=1", "dp=mpc;tp=mpc;pp=mpc;param=mpc;min=16384;hier=0;"
+                            "check=1");
+    refused("dp=64KiB", LULL_ERR_INVALID, 9);
+    refused("dp=64kb:mpc", LULL_ERR_INVALID, 6);
+    refused("dp=none,:mpc", LULL_ERR_INVALID, 9);
+    refused("dp=none,64/i32:mpc", LULL_ERR_INVALID, 12);
+    refused("dp=none,64/:mpc", LULL_ERR_INVALID, 12);
+    refused("dp=none,", LULL_ERR_INVALID, 9);
+    refused("dp=none,64:", LULL_ERR_INVALID, 12);
+    refused("param=none,64:zfp:8", LULL_ERR_INVALID, 15);
+    refused("dp=99999999999GiB:mpc", LULL_ERR_INVALID, 4);
+    refused("dp=mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,mpc,"
+            "mpc,mpc",
+            LULL_ERR_INVALID, 68);
+}
+
+static void automatic(void) {
+    char text[LULL_POLICY_MAX];
+    accepted("auto", "dp=auto;tp=auto;pp=auto;param=auto;min=16384;hier=0");
+    accepted("auto:zfp:8,mxint8",
+             "dp=auto:zfp:8,mxint8;tp=auto:zfp:8,mxint8;"
+             "pp=auto:zfp:8,mxint8;param=auto;min=16384;hier=0");
+    accepted("dp=auto:zfp:8;tp=mpc",
+             "dp=auto:zfp:8;tp=mpc;pp=none;param=none;min=16384;hier=0");
+    refused("param=auto:zfp:8", LULL_ERR_INVALID, 12);
+    refused("other=auto", LULL_ERR_INVALID, 7);
+    refused("auto:", LULL_ERR_INVALID, 1);
+    refused("auto:zpf:8", LULL_ERR_INVALID, 6);
+    CHECK(lull_policy_is_auto("dp=auto", LULL_ROLE_DP));
+    CHECK(!lull_policy_is_auto("dp=auto", LULL_ROLE_TP));
+    CHECK(!lull_policy_is_auto("zfp", LULL_ROLE_DP));
+    CHECK_OK(lull_policy_replace("auto;min=5", LULL_ROLE_DP, "none,64:mpc",
+                                 text, sizeof text));
+    CHECK(strcmp(text, "dp=none,64:mpc;tp=auto;pp=auto;param=auto;min=5;"
+                       "hier=0") == 0);
+    CHECK_FAILS(lull_policy_replace("auto", LULL_ROLE_DP, "mpc", text, 9),
+                LULL_ERR_CAPACITY, "bytes");
+    CHECK_FAILS(lull_policy_replace("auto", LULL_ROLE_PARAM, "zfp:8", text,
+                                    sizeof text),
+                LULL_ERR_INVALID, "param");
+}
+
+static void decides(const lull__auto_table_t *table, uint64_t min,
+                    const char *expected) {
+    lull__rules_t got;
+    char text[LULL__RULES_TEXT_MAX];
+    lull__auto_decide(table, min, &got);
+    lull__rules_text(&got, text, sizeof text);
+    if (strcmp(text, expected) != 0)
+        test_fail(__FILE__, __LINE__, "%s, expected %s", text, expected);
+}
+
+/* What follows from a table, and from nothing else: a codec only for what it
+ * gains, and only between sizes at which it does not lose. */
+static void decided(void) {
+    lull__auto_table_t t = {.codec_count = 4,
+                            .part_count = 2,
+                            .specs = {"none", "raw", "mpc", "zfp:8"},
+                            .sizes = {1024, 16384, 65536, 262144}};
+    const double slow[] = {1, 0.9, 0.8, 0.5}, near[] = {1, 1.04, 1.0, 1.0},
+                 wins[] = {1, 1.1, 1.04, 2.5}, loses[] = {1, 1.06, 1.0, 0.9};
+    lull__auto_part_t *f32 = &t.parts[0], *bf16 = &t.parts[1];
+    f32->dtype = LULL_F32, f32->size_count = 4;
+    bf16->dtype = LULL_BF16, bf16->size_count = 2;
+    for (unsigned c = 0; c < 4; c++) {
+        f32->ratio[0][c] = bf16->ratio[0][c] = slow[c];
+        f32->ratio[1][c] = near[c];
+        f32->ratio[2][c] = f32->ratio[3][c] = wins[c];
+        bf16->ratio[1][c] = wins[c];
+    }
+    decides(&t, 0, "none,65536/f32:zfp:8,16384/bf16:zfp:8");
+    decides(&t, 100000, "none,262144/f32:zfp:8");
+    decides(&t, 1 << 20, "none");
+    for (unsigned c = 0; c < 4; c++)
+        f32->ratio[3][c] = loses[c];
+    decides(&t, 0, "none,65536/f32:raw,16384/bf16:zfp:8");
+    /* Messages between two ranks would be framed at 1 KiB, at a loss. */
+    t.framed = true;
+    decides(&t, 0, "none");
+    f32->ratio[0][1] = bf16->ratio[0][1] = 0.96;
+    decides(&t, 0, "none,65536/f32:raw,16384/bf16:zfp:8");
+    /* A fast link: nothing gains. */
+    memset(t.parts, 0, sizeof t.parts);
+    f32->size_count = 4;
+    decides(&t, 0, "none");
+}
 
 int main(int argc, char **argv) {
     test_begin(&argc, &argv);
@@ -66,7 +163,7 @@ int main(int argc, char **argv) {
     refused("zfp", LULL_ERR_INVALID, 4);
     refused("zfp:", LULL_ERR_INVALID, 5);
     refused("zfp:x", LULL_ERR_INVALID, 5);
-    refused("zfp:8,8", LULL_ERR_INVALID, 5);
+    refused("zfp:8,8", LULL_ERR_INVALID, 8);
     refused("bf16:3", LULL_ERR_INVALID, 5);
     refused("mzhybrid:", LULL_ERR_INVALID, 10);
     refused("zhybrid:,8", LULL_ERR_INVALID, 9);
@@ -78,7 +175,8 @@ int main(int argc, char **argv) {
     refused("none;hier=2", LULL_ERR_INVALID, 11);
     refused("none;param=zfp:8", LULL_ERR_INVALID, 12);
     refused("none;other=mpc", LULL_ERR_INVALID, 12);
-    refused("auto", LULL_ERR_UNSUPPORTED, 1);
-    refused("auto:zfp:8", LULL_ERR_UNSUPPORTED, 1);
+    rules();
+    automatic();
+    decided();
     return test_end();
 }

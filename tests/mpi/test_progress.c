@@ -218,20 +218,44 @@ static void two_threads(void) {
         lull_comm_destroy(comms[i]);
 }
 
-/* Memory does not grow with the message: 2 P + 3 chunks. */
-static void memory_stays(void) {
-    size_t n = 1 << 20;
-    float *x = values(n, test_rank), *got = malloc(n * 4);
-    if (test_size > 1) {
-        lull_comm_t *comm;
-        CHECK_OK(
-            lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, "zfp:16", &comm));
-        CHECK_OK(lull_allreduce(x, got, n, LULL_F32, LULL_SUM, comm));
-        CHECK(comm->engine->owned_count == 2 * (size_t)test_size + 3);
-        CHECK(comm->engine->slot_bytes <= LULL__CHUNK_BYTES + 8192);
-        lull_comm_destroy(comm);
+/* Memory does not grow with the message: at most three chunks a peer, whatever
+ * the call, in place or not. */
+static void memory_of(const char *policy) {
+    size_t n = 1 << 19, part = n / (size_t)test_size;
+    static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_BF16};
+    double *x = calloc(n, 8), *got = calloc(n, 8);
+    lull_request_t *requests[2];
+    lull_comm_t *comm;
+    int next = (test_rank + 1) % test_size;
+    int before = (test_rank + test_size - 1) % test_size;
+    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, policy, &comm));
+    for (unsigned i = 0; i < 12; i++) {
+        lull_dtype_t dtype = dtypes[i % 3];
+        lull_op_t op = i / 3 % 2 ? LULL_AVG : LULL_SUM;
+        const void *from = i / 6 ? LULL_IN_PLACE : x;
+        CHECK_OK(lull_allreduce(from, got, n, dtype, op, comm));
+        CHECK_OK(lull_reduce_scatter_block(from, got, part, dtype, op, comm));
+        CHECK_OK(lull_allgather(x, got, part, dtype, comm));
     }
+    CHECK_OK(lull_allreduce(x, got, n, LULL_BF16, LULL_MAX, comm));
+    CHECK_OK(lull_bcast(x, n, LULL_F32, 0, comm));
+    CHECK_OK(lull_irecv(got, n, LULL_F32, before, 0, comm, &requests[0]));
+    CHECK_OK(lull_isend(x, n, LULL_F32, next, 0, comm, &requests[1]));
+    CHECK_OK(lull_waitall(2, requests));
+    size_t most = 3 * ((size_t)test_size - 1);
+    if (comm->engine->owned_count > most)
+        test_fail(__FILE__, __LINE__, "%s: %zu slots", policy,
+                  comm->engine->owned_count);
+    CHECK(comm->engine->slot_bytes <= LULL__CHUNK_BYTES + 1024);
+    lull_comm_destroy(comm);
     free(x), free(got);
+}
+
+static void memory_stays(void) {
+    static const char *const policies[] = {"zfp:8", "zfp:16", "mpc", "mxint8",
+                                           "raw"};
+    for (unsigned i = 0; i < 5 && test_size > 1; i++)
+        memory_of(policies[i]);
 }
 
 int main(int argc, char **argv) {
