@@ -97,14 +97,35 @@ run_codec() {
     /usr/bin/python3 bench/codec_goals.py "$figures"
 }
 
-# On an emulated cluster, so as root. A short run has fewer sizes and calls.
+# On an emulated cluster, so as root: 4 hosts at 1 Gbit/s, and 2. A short run has
+# fewer sizes and policies. Gradients are those of a training, where there is
+# text for one.
 run_allreduce() {
-    local figures=$1 quick=$2
+    local figures=$1 quick=$2 data_option=()
+    local policies="none raw mpc expo bf16 zfp:8 zfp:8@avx2 zfp:16 mxint8"
     shift 2
     compile mpi_allreduce
-    [ -z "$quick" ] || set -- --sizes "1KiB,16MiB" --policies none,zfp:8 "$@"
-    bench/cluster.sh with 4 1gbit "$PWD/$build/bin/mpi_allreduce" \
-        --json "$figures" "$@"
+    if make_data; then
+        data_option=(--data "$PWD/$data/gradients.safetensors")
+    else
+        echo "no gradients of a training: synthetic ones"
+    fi
+    grep -q avx2 /proc/cpuinfo || policies=${policies/zfp:8@avx2/}
+    if [ -n "$quick" ]; then
+        bench/cluster.sh with 4 1gbit "$PWD/$build/bin/mpi_allreduce" \
+            --json "$figures" ${data_option[@]+"${data_option[@]}"} \
+            --sizes "1KiB,64KiB,16MiB" --policies "$policies" "$@"
+    else
+        bench/cluster.sh with 4 1gbit "$PWD/$build/bin/mpi_allreduce" \
+            --json "$figures.4" ${data_option[@]+"${data_option[@]}"} \
+            --policies "$policies auto:zfp:8" --algorithms 1,2,3,4,5,6 "$@"
+        bench/cluster.sh with 2 1gbit "$PWD/$build/bin/mpi_allreduce" \
+            --json "$figures.2" ${data_option[@]+"${data_option[@]}"} \
+            --sizes "1KiB,16MiB" --policies "$policies" "$@"
+        jq -s add "$figures.4" "$figures.2" >"$figures"
+        rm -f "$figures.4" "$figures.2"
+    fi
+    /usr/bin/python3 bench/allreduce_goals.py "$figures"
 }
 
 # Debian's python3-torch and fio are its yardsticks.
