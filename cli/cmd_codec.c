@@ -52,10 +52,9 @@ static unsigned codec_flags(const codec_options_t *options) {
 
 static int parse_codec(const codec_options_t *options, lull_codec_t *out) {
     lull_dtype_t dtype;
-    if (options->codec == NULL || options->dtype == NULL) {
-        cli_say("%s is missing", options->codec ? "--dtype" : "--codec");
-        return CLI_USAGE;
-    }
+    if (options->codec == NULL || options->dtype == NULL)
+        return cli_usage(&command_codec, "%s is missing",
+                         options->codec ? "--dtype" : "--codec");
     if (lull_dtype_parse(options->dtype, &dtype) != LULL_OK ||
         lull_codec_parse(options->codec, dtype, out) != LULL_OK) {
         cli_say("%s", lull_last_error());
@@ -275,17 +274,70 @@ int codec_decode(const codec_options_t *options, const char *in,
 
 /* ---- The command ------------------------------------------------------- */
 
+enum { ENCODE = 1, DECODE = 2, COMPARE = 4, BARE = 8 };
+
+static unsigned action_of(const char *name) {
+    static const char *const names[] = {"encode", "decode", "compare"};
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1U << i;
+    return 0;
+}
+
+/* An option that would be ignored is refused: it was given for a reason. */
+static int check_options(const char *name, unsigned action) {
+    const struct {
+        const char *option;
+        bool given;
+        unsigned actions; /* BARE: only with --bare, where it decodes */
+    } rows[] = {
+        {"--codec", given.codec != NULL, ENCODE | DECODE | COMPARE | BARE},
+        {"--dtype", given.dtype != NULL, ENCODE | DECODE | COMPARE | BARE},
+        {"--tensor", given.tensor != NULL, ENCODE},
+        {"--bare", given.bare, ENCODE | DECODE},
+        {"--count", given.count != 0, DECODE | BARE},
+        {"--truncate", given.truncate, DECODE},
+        {"--force", given.force, ENCODE},
+        {"--no-checksum", given.no_checksum, ENCODE},
+        {"--json", given.json, COMPARE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].given)
+            continue;
+        if ((rows[i].actions & action) == 0)
+            return cli_usage(&command_codec, "%s is not for %s", rows[i].option,
+                             name);
+        if (action == DECODE && (rows[i].actions & BARE) != 0 && !given.bare)
+            return cli_usage(&command_codec,
+                             "%s is for decode --bare only: a frame tells its "
+                             "own",
+                             rows[i].option);
+    }
+    if (given.tensor != NULL && given.dtype != NULL)
+        return cli_usage(&command_codec,
+                         "--tensor and --dtype exclude each other");
+    if (given.force && !given.bare)
+        return cli_usage(&command_codec, "--force is for --bare only");
+    if (given.no_checksum && given.bare)
+        return cli_usage(&command_codec,
+                         "--no-checksum is for frames: --bare has none");
+    return CLI_OK;
+}
+
 static int run(int count, char **args) {
-    bool encode = strcmp(args[0], "encode") == 0;
-    if (strcmp(args[0], "compare") == 0)
-        return codec_compare(&given, count - 1, args + 1);
-    if (!encode && strcmp(args[0], "decode") != 0)
+    unsigned action = action_of(args[0]);
+    if (action == 0)
         return cli_usage(&command_codec,
                          "%s: not one of encode, decode and compare", args[0]);
-    if (count != 3)
+    if (action != COMPARE && count != 3)
         return cli_usage(&command_codec, "%s takes IN and OUT", args[0]);
-    return encode ? codec_encode(&given, args[1], args[2])
-                  : codec_decode(&given, args[1], args[2]);
+    int code = check_options(args[0], action);
+    if (code != CLI_OK)
+        return code;
+    if (action == COMPARE)
+        return codec_compare(&given, count - 1, args + 1);
+    return action == ENCODE ? codec_encode(&given, args[1], args[2])
+                            : codec_decode(&given, args[1], args[2]);
 }
 
 static const option_t options[] = {

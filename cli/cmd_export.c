@@ -188,6 +188,8 @@ static int run(int count, char **args) {
     (void)count;
     if (out == NULL)
         return cli_usage(&command_export, "-o OUT is needed");
+    if (shard_bytes == 0)
+        return cli_usage(&command_export, "--shard must be above 0");
     if (access(out, F_OK) == 0) {
         cli_say("%s: it exists; export does not overwrite", out);
         return CLI_FAILED;

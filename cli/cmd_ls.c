@@ -1,5 +1,6 @@
 /* lull ls: the checkpoints of a directory. */
 #include <inttypes.h>
+#include <sys/stat.h>
 
 #include "cli.h"
 
@@ -34,6 +35,19 @@ static void print_row(const lull_ckpt_entry_t *e) {
            cli_bytes(e->bytes), cli_time(e->time));
 }
 
+/* A list of nothing would leave one to guess. */
+static int say_none(const char *dir) {
+    char path[4096];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    if (stat(path, &st) == 0) {
+        cli_say("%s: it is one checkpoint: `lull show` shows it", dir);
+        return CLI_FAILED;
+    }
+    cli_say("%s: no checkpoint in it", dir);
+    return CLI_OK;
+}
+
 static int run(int count, char **args) {
     lull_ckpt_entry_t *entries;
     size_t n;
@@ -55,7 +69,7 @@ static int run(int count, char **args) {
     if (json)
         puts("]");
     lull_ckpt_entries_free(entries);
-    return CLI_OK;
+    return n == 0 ? say_none(args[0]) : CLI_OK;
 }
 
 static const option_t options[] = {

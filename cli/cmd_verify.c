@@ -60,7 +60,7 @@ static int verify_all(const char *dir) {
     if (status != LULL_OK)
         return cli_fail(status);
     if (n == 0)
-        cli_say("%s: no checkpoint", dir);
+        cli_say("%s: no checkpoint in it", dir);
     for (size_t i = 0; i < n; i++)
         code = worse(code, verify(dir, &entries[i]));
     lull_ckpt_entries_free(entries);
@@ -91,7 +91,8 @@ static int verify_one(const char *path) {
 static int run(int count, char **args) {
     (void)count;
     if (all && step != LULL_LATEST)
-        return cli_usage(&command_verify, "--all and --step exclude another");
+        return cli_usage(&command_verify,
+                         "--all and --step exclude each other");
     first_row = true;
     if (json)
         putchar('[');

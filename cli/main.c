@@ -40,7 +40,7 @@ static int help(const char *name) {
     }
     const command_t *command = find(name);
     if (command == NULL) {
-        cli_say("%s: no such command", name);
+        cli_say("'%s': no such command; `lull --help` lists them", name);
         return CLI_USAGE;
     }
     if (command->options == NULL)
@@ -66,7 +66,7 @@ static int dispatch(int argc, char **argv) {
     }
     const command_t *command = find(argv[1]);
     if (command == NULL) {
-        cli_say("%s: no such command; `lull --help` lists them", argv[1]);
+        cli_say("'%s': no such command; `lull --help` lists them", argv[1]);
         return CLI_USAGE;
     }
     return cli_run(command, argc - 1, argv + 1);

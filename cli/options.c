@@ -72,11 +72,26 @@ static int take(const command_t *command, int argc, char **argv, int *at) {
             return cli_usage(command, "%s takes no value", option->name);
         return set(command, option, NULL);
     }
-    if (equals != NULL)
-        return set(command, option, equals + 1);
-    if (*at + 1 >= argc)
+    if (equals == NULL && *at + 1 >= argc)
         return cli_usage(command, "%s: its value is missing", word);
-    return set(command, option, argv[++*at]);
+    const char *value = equals != NULL ? equals + 1 : argv[++*at];
+    if (*value == '\0')
+        return cli_usage(command, "%s: its value is empty", option->name);
+    return set(command, option, value);
+}
+
+/* Enough arguments, not too many, and none that is empty, as a variable of
+ * the shell's that is not set would be. */
+static int check_count(const command_t *command, unsigned count, char **args) {
+    if (count < command->least)
+        return cli_usage(command, "an argument is missing");
+    if (count > command->most)
+        return cli_usage(command, "%s: one argument too many",
+                         args[command->most]);
+    for (unsigned i = 0; i < count; i++)
+        if (args[i][0] == '\0')
+            return cli_usage(command, "argument %u is empty", i + 1);
+    return CLI_OK;
 }
 
 int cli_run(const command_t *command, int argc, char **argv) {
@@ -103,11 +118,8 @@ int cli_run(const command_t *command, int argc, char **argv) {
         else
             args[count++] = argv[i];
     }
-    if (status == CLI_OK && count < command->least)
-        status = cli_usage(command, "an argument is missing");
-    if (status == CLI_OK && count > command->most)
-        status = cli_usage(command, "%s: one argument too many",
-                           args[command->most]);
+    if (status == CLI_OK)
+        status = check_count(command, count, args);
     if (status == CLI_OK)
         status = command->run((int)count, args);
     free(args);

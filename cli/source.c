@@ -21,7 +21,12 @@ static bool is_safetensors(const char *path) {
 }
 
 int source_open(const char *path, uint64_t step, source_t *out) {
+    struct stat st;
     *out = (source_t){0};
+    if (!is_safetensors(path) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        cli_say("%s: neither a checkpoint nor a .safetensors file", path);
+        return CLI_FAILED;
+    }
     if (step != LULL_LATEST || !is_safetensors(path))
         return cli_open(path, step, &out->info);
     lull_status_t status = lull_safetensors_open(path, &out->file);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agree.h"
 #include "run.h"
@@ -88,6 +89,13 @@ static hooks_t make_hooks(run_t *run) {
  * it in MPI: there is nothing left to agree with. */
 static void give_up(lull_status_t status) {
     const char *why = train_error();
+    int rank;
+    /* A failure that all ranks share is told once: the first to abort ends the
+     * others before it is their turn, above all who only heard of it. */
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    usleep(250000U * (unsigned)(rank < 8 ? rank : 8));
+    if (status == LULL_ERR_PEER)
+        sleep(2);
     train_say("lull-train: a step failed: %s",
               *why != '\0' ? why : lull_status_text(status));
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

@@ -21,11 +21,16 @@ lull_status_t lull__st_length(const unsigned char first[8], uint64_t file_bytes,
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | first[i];
+    if (file_bytes < 8)
+        return lull__fail(LULL_ERR_CORRUPT,
+                          "%s: its %llu bytes are too few for a safetensors "
+                          "file",
+                          file, (unsigned long long)file_bytes);
     if (length > LULL__ST_HEADER_MAX)
         return lull__fail(LULL_ERR_CORRUPT,
                           "%s: header: its length is %llu, at most 100000000",
                           file, (unsigned long long)length);
-    if (file_bytes < 8 || length > file_bytes - 8)
+    if (length > file_bytes - 8)
         return lull__fail(
             LULL_ERR_CORRUPT, "%s: header: %llu bytes in a file of %llu", file,
             (unsigned long long)length, (unsigned long long)file_bytes);
