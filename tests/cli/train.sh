@@ -8,9 +8,5 @@ done
 printf '#!/bin/sh\nkill -9 $$\n' >launcher
 LULL_MPIRUN=./launcher run lull train
 LULL_MPIRUN=./none run lull train
-unset LULL_MPIRUN
-run lull train --data ''
-run lull train --bogus 1
-run lull train
 run lull train -n 0
 run lull train -n
