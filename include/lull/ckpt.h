@@ -512,7 +512,7 @@ LULL_API bool lull_ckpt_info_state_at(const lull_ckpt_info_t *info,
 /* What one rank wrote and how long its stages took, in seconds, 0 where it is
  * not known; false past the last rank. */
 typedef struct lull_ckpt_rank_info {
-    uint64_t bytes;  /* of its files */
+    uint64_t bytes;  /* of its files; of merged ones, of its data in them */
     uint64_t shards; /* host states included */
     double queued_s; /* from save until the first byte was copied */
     double copy_s;   /* until the snapshot was taken */

@@ -226,6 +226,7 @@ static lull_status_t begin_collecting(collector_t *c) {
     if (status != LULL_OK)
         return status;
     c->seen = calloc(world, sizeof *c->seen);
+    c->manifest->vote_count = world;
     c->manifest->votes = calloc(world, sizeof *c->manifest->votes);
     if (c->seen == NULL || c->manifest->votes == NULL)
         return no_memory();

@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "note.h"
 #include "publish.h"
+#include "tiers.h"
 
 #define VERDICTS_KEPT 64 /* at least; others may not have read them yet */
 
@@ -180,6 +181,8 @@ static lull_status_t lead_commit(lull_ckpt_request_t *save, uint64_t *seq) {
                            .run_id = save->ckpt->run_id,
                            .number = save->number,
                            .history = &save->ckpt->history};
+    if (save->ckpt->tiers != NULL)
+        place.lock = &save->ckpt->tiers->lock;
     status = lull__publish(&place, &manifest);
     lull__collect_free(&manifest);
     return status;
@@ -193,7 +196,9 @@ static void after_commit(lull_ckpt_request_t *save) {
                               .keep_last = ckpt->options.keep_last,
                               .keep_every = ckpt->options.keep_every,
                               .deleter = ckpt->deleter};
-    if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
+    if (ckpt->tiers != NULL)
+        lull__tiers_committed(ckpt->tiers, save->number);
+    else if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
         lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
                   lull_last_error());
     forget_verdicts(save);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "encode.h"
 #include "note.h"
+#include "tiers.h"
 
 #define NAP_MIN_S 0.0005
 #define NAP_MAX_S 0.05
@@ -176,6 +177,21 @@ static lull_status_t bad_option(const char *what) {
     return lull__fail(LULL_ERR_INVALID, "lull_ckpt_open: %s", what);
 }
 
+static lull_status_t check_tiers(const lull_ckpt_options_t *options) {
+    if (options->tier_count == 0)
+        return LULL_OK;
+    if (options->tiers == NULL)
+        return bad_option("tiers is NULL");
+    if (options->tier_count > LULL_CKPT_TIERS_MAX)
+        return bad_option("tier_count must be at most 7");
+    if (options->tiers[0].size != sizeof(lull_ckpt_tier_t))
+        return bad_option("begin tiers with LULL_CKPT_TIER_INIT");
+    for (size_t i = 0; i < options->tier_count; i++)
+        if (options->tiers[i].dir == NULL || options->tiers[i].dir[0] == '\0')
+            return bad_option("dir of a tier is not set");
+    return LULL_OK;
+}
+
 static lull_status_t check_options(const lull_ckpt_options_t *options) {
     lull__classes_t classes;
     if (options->dir == NULL || options->dir[0] == '\0')
@@ -198,13 +214,13 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return bad_option("cpus is NULL");
     if (options->buffer_bytes > 0 && options->buffer_bytes < 1u << 20)
         return bad_option("buffer_bytes must be at least 1 MiB");
-    if (options->tier_count > 0)
-        return lull__fail(LULL_ERR_UNSUPPORTED,
-                          "lull_ckpt_open: tiers are not supported yet");
-    if (options->tier_count > 0 && options->agree != NULL && options->world > 1)
+    if (options->tier_count > 0 && options->agree != NULL)
         return lull__fail(LULL_ERR_UNSUPPORTED,
                           "lull_ckpt_open: tiers together with agree: rank 0 "
                           "does not see what it would have to drain");
+    lull_status_t status = check_tiers(options);
+    if (status != LULL_OK)
+        return status;
     return lull__classes_parse(options->codec, &classes);
 }
 
@@ -278,6 +294,8 @@ static lull_status_t open_leader(lull_ckpt_t *ckpt) {
         status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id, false);
     if (status == LULL_OK)
         status = lull__history_scan(&ckpt->dir, &ckpt->history);
+    if (status == LULL_OK && ckpt->options.tier_count > 0)
+        status = lull__tiers_open(ckpt);
     lull__join_t how = {&ckpt->lull_dir, 0, ckpt->options.world,
                         lull__now() + ckpt->options.commit_timeout_s};
     if (status == LULL_OK && join)
@@ -376,6 +394,8 @@ static lull_status_t start(lull_ckpt_t *ckpt) {
         status = start_thread(ckpt, "lull-finish", lull__finish_thread, ckpt);
     if (status == LULL_OK)
         status = start_thread(ckpt, "lull-commit", lull__commit_thread, ckpt);
+    if (status == LULL_OK && ckpt->tiers != NULL)
+        status = start_thread(ckpt, "lull-drain", lull__drain_thread, ckpt);
     return status;
 }
 
@@ -417,6 +437,10 @@ lull_status_t lull_ckpt_open(const lull_ckpt_options_t *options,
     lull_status_t status = copy_options(ckpt, options);
     if (status == LULL_OK)
         status = join(ckpt);
+    if (status == LULL_OK && ckpt->options.tier_count > 0 &&
+        ckpt->options.rank > 0)
+        status = lull__tiers_probe(ckpt);
+    ckpt->options.tiers = NULL; /* the caller's */
     if (status == LULL_OK)
         status = start(ckpt);
     if (status != LULL_OK) {
@@ -454,6 +478,7 @@ static void stop(lull_ckpt_t *ckpt) {
     ckpt->deleter = NULL;
     lull__lock_drop(ckpt->dir_lock);
     ckpt->dir_lock = NULL;
+    lull__tiers_unlock_dirs(ckpt->tiers);
 }
 
 lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt) {
@@ -463,7 +488,10 @@ lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt) {
     lull__mutation_check(ckpt);
     stop(ckpt);
     ckpt->closed = true;
-    return lull__wait_report(ckpt);
+    status = lull__wait_report(ckpt);
+    if (status == LULL_OK && ckpt->tiers != NULL)
+        status = lull__drain_report(ckpt->tiers);
+    return status;
 }
 
 void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
@@ -490,6 +518,7 @@ void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
     lull__encoder_destroy(ckpt->encoder);
     lull__ring_destroy(ckpt->ring);
     free(ckpt->chunks);
+    lull__tiers_destroy(ckpt->tiers);
     lull__history_free(&ckpt->history);
     lull__dir_close(&ckpt->lull_dir);
     lull__dir_close(&ckpt->dir);

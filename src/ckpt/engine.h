@@ -32,6 +32,7 @@
 #include "vote.h"
 
 typedef struct lull__encoder lull__encoder_t;
+typedef struct lull__tiers lull__tiers_t;
 
 /* What this rank stores: a shard and where its bytes are now. */
 typedef struct lull__item {
@@ -168,12 +169,13 @@ struct lull_ckpt {
     lull__deleter_t *deleter; /* of what retention lets go */
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
     lull__history_t history;  /* who leads: what is committed; committer's */
+    lull__tiers_t *tiers;     /* rank 0; NULL: there is one directory */
     bool direct_refused, direct_probed; /* the opener's */
     uint64_t verdicts_begin;            /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an
      * older checkpoint whose successor is perhaps not durable. */
     bool garbage, in_doubt;
-    pthread_t threads[4 + 2 * LULL__COPY_THREADS_MAX];
+    pthread_t threads[5 + 2 * LULL__COPY_THREADS_MAX];
     lull__copier_t copiers[LULL__COPY_THREADS_MAX];
     unsigned copier_count;
     unsigned thread_count;

@@ -37,18 +37,19 @@ static lull_status_t lock_manifest(lull_ckpt_info_t *info) {
     return LULL_OK;
 }
 
-static lull_status_t check_vote(const lull_ckpt_info_t *info, uint32_t rank,
-                                const char *path) {
+static lull_status_t check_vote(const lull_ckpt_info_t *info, size_t row,
+                                uint32_t rank, const char *path) {
     const lull__manifest_t *m = &info->manifest;
-    const lull__vote_t *vote = &info->ranks[rank].vote;
+    const lull__vote_t *vote = &info->ranks[row].vote;
     const lull__vote_head_t *head = &vote->head;
     if (strcmp(head->run_id, m->run_id) != 0 || head->save != m->save ||
-        head->step != m->step || head->world != m->world || head->rank != rank)
+        head->step != m->step || head->world != m->world ||
+        head->rank != rank || head->ranks != m->votes[row].ranks)
         return lull__fail(LULL_ERR_CORRUPT,
                           "%s: a vote of another save than the manifest's",
                           path);
     for (size_t i = 0; i < vote->file_count; i++) {
-        size_t at = info->ranks[rank].first_file + i;
+        size_t at = info->ranks[row].first_file + i;
         if (at >= m->file_count || m->files[at].rank != rank ||
             strcmp(m->files[at].name, vote->files[i].name) != 0 ||
             m->files[at].bytes != vote->files[i].bytes ||
@@ -56,17 +57,19 @@ static lull_status_t check_vote(const lull_ckpt_info_t *info, uint32_t rank,
             return lull__fail(LULL_ERR_CORRUPT,
                               "%s: its files are not the manifest's", path);
     }
-    size_t end = info->ranks[rank].first_file + vote->file_count;
+    size_t end = info->ranks[row].first_file + vote->file_count;
     if (end < m->file_count && m->files[end].rank == rank)
         return lull__fail(LULL_ERR_CORRUPT,
                           "%s: a file of the manifest is not in it", path);
     return LULL_OK;
 }
 
-/* Reads, hashes and parses the vote of a rank. */
-static lull_status_t read_vote(lull_ckpt_info_t *info, uint32_t rank) {
-    const lull__manifest_vote_t *row = &info->manifest.votes[rank];
-    lull__reader_rank_t *out = &info->ranks[rank];
+/* Reads, hashes and parses the vote in a row of the manifest: that of `rank`
+ * and perhaps of some after it. */
+static lull_status_t read_vote(lull_ckpt_info_t *info, size_t index,
+                               uint32_t rank) {
+    const lull__manifest_vote_t *row = &info->manifest.votes[index];
+    lull__reader_rank_t *out = &info->ranks[index];
     lull__entry_name_t name;
     uint64_t bytes;
     char *path = NULL;
@@ -97,27 +100,29 @@ static lull_status_t read_vote(lull_ckpt_info_t *info, uint32_t rank) {
     else
         status = lull__vote_parse(out->text, bytes, path, &out->vote);
     if (status == LULL_OK)
-        status = check_vote(info, rank, path);
+        status = check_vote(info, index, rank, path);
     free(path);
     return status;
 }
 
 static lull_status_t read_votes(lull_ckpt_info_t *info) {
+    const lull__manifest_t *m = &info->manifest;
     size_t file = 0;
-    info->ranks = calloc(info->manifest.world, sizeof *info->ranks);
+    uint32_t rank = 0;
+    info->ranks = calloc(m->vote_count, sizeof *info->ranks);
     if (info->ranks == NULL)
-        return lull__fail(LULL_ERR_NO_MEMORY, "%u votes", info->manifest.world);
-    info->rank_count = info->manifest.world;
-    for (uint32_t rank = 0; rank < info->manifest.world; rank++) {
-        info->ranks[rank].first_file = file;
-        lull_status_t status = read_vote(info, rank);
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu votes", m->vote_count);
+    info->rank_count = m->vote_count;
+    for (size_t i = 0; i < m->vote_count; i++) {
+        info->ranks[i].first_file = file;
+        lull_status_t status = read_vote(info, i, rank);
         if (status != LULL_OK)
             return status;
-        file += info->ranks[rank].vote.file_count;
-        if (info->ranks[rank].elsewhere)
-            while (file < info->manifest.file_count &&
-                   info->manifest.files[file].rank == rank)
+        file += info->ranks[i].vote.file_count;
+        if (info->ranks[i].elsewhere)
+            while (file < m->file_count && m->files[file].rank == rank)
                 file++;
+        rank += m->votes[i].ranks;
     }
     return LULL_OK;
 }
@@ -222,12 +227,14 @@ static lull_status_t check_files(lull_ckpt_info_t *info) {
         while (info->ranks[rank].elsewhere && file < count &&
                info->manifest.files[file].rank == rank) {
             info->files[file].row = &info->manifest.files[file];
+            info->files[file].owner = rank;
             file++;
         }
         for (size_t i = 0; i < vote->file_count; i++, file++) {
             lull__reader_file_t *f = &info->files[file];
             f->row = &info->manifest.files[file];
             f->vote = &vote->files[i];
+            f->owner = rank;
             f->first = shard;
             while (shard < vote->shard_count && vote->shards[shard].file == i)
                 shard++;
@@ -353,7 +360,9 @@ void lull__reader_elsewhere(const lull_ckpt_info_t *info,
     uint32_t place = UINT32_MAX;
     size_t n = 0, shown = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < m->file_count && shown < 8; i++) {
+    for (size_t i = 0; info->elsewhere > 0 && i < m->file_count && shown < 8;
+         i++) {
+        /* Places have a vote for each rank. */
         if (!info->ranks[m->files[i].rank].elsewhere)
             continue;
         uint32_t at = m->votes[m->files[i].rank].place;
@@ -390,8 +399,7 @@ uint64_t lull__reader_block_bytes(const lull_ckpt_info_t *info, size_t file,
 static const char *tensor_of(const lull_ckpt_info_t *info, size_t file,
                              uint64_t block) {
     const lull__reader_file_t *f = &info->files[file];
-    const lull__shard_t *shards =
-        info->ranks[f->row->rank].vote.shards + f->first;
+    const lull__shard_t *shards = info->ranks[f->owner].vote.shards + f->first;
     uint64_t begin = block * LULL__BLOCK_BYTES;
     size_t low = 0, high = f->count;
     while (low < high) {

@@ -18,7 +18,7 @@ lull_status_t lull_ckpt_info_entry(const lull_ckpt_info_t *info,
     out->id = (lull_ckpt_id_t){m->seq, m->step};
     out->parent_seq = m->parent;
     out->world = m->world;
-    out->files = (uint32_t)m->file_count + m->world + 1;
+    out->files = (uint32_t)(m->file_count + m->vote_count + 1);
     out->bytes = info->bytes;
     out->time = m->time;
     out->state = LULL_OK;
@@ -115,7 +115,7 @@ bool lull_ckpt_info_shard_at(const lull_ckpt_info_t *info, const char *name,
     memset(out, 0, sizeof *out);
     memcpy(out->offset, at->shard->box.offset, sizeof out->offset);
     memcpy(out->shape, at->shard->box.shape, sizeof out->shape);
-    out->rank = file->row->rank;
+    out->rank = at->shard->rank;
     out->file = file->row->name;
     out->file_offset = file->vote->header_bytes + at->shard->begin;
     out->stored_bytes = at->shard->end - at->shard->begin;
@@ -129,22 +129,48 @@ bool lull_ckpt_info_file_at(const lull_ckpt_info_t *info, size_t index,
     const lull__manifest_file_t *row = &info->manifest.files[index];
     const lull__manifest_t *m = &info->manifest;
     *out = (lull_ckpt_file_info_t){row->name, row->rank, row->bytes, NULL};
-    if (info->ranks[row->rank].elsewhere)
+    if (info->ranks[info->files[index].owner].elsewhere)
         out->elsewhere = m->places[m->votes[row->rank].place];
     return true;
 }
 
+/* The vote that a rank's shards are in. */
+static const lull__vote_t *vote_of(const lull_ckpt_info_t *info, size_t rank) {
+    size_t low = 0, high = info->rank_count;
+    if (high == info->manifest.world)
+        return &info->ranks[rank].vote;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (info->ranks[middle].vote.head.rank <= rank)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &info->ranks[low].vote;
+}
+
 bool lull_ckpt_info_rank_at(const lull_ckpt_info_t *info, size_t rank,
                             lull_ckpt_rank_info_t *out) {
-    if (info == NULL || out == NULL || rank >= info->rank_count)
+    if (info == NULL || out == NULL || rank >= info->manifest.world)
         return false;
-    const lull__vote_t *vote = &info->ranks[rank].vote;
-    *out = (lull_ckpt_rank_info_t){.shards = vote->shard_count,
-                                   .queued_s = vote->times.queued_s,
-                                   .copy_s = vote->times.copy_s,
-                                   .flush_s = vote->times.flush_s,
-                                   .fsync_s = vote->times.fsync_s};
-    for (size_t i = 0; i < vote->file_count; i++)
+    const lull__vote_t *vote = vote_of(info, rank);
+    *out = (lull_ckpt_rank_info_t){0};
+    if (vote->times == NULL)
+        return true; /* it is in another place */
+    const lull__vote_times_t *times = &vote->times[rank - vote->head.rank];
+    *out = (lull_ckpt_rank_info_t){.queued_s = times->queued_s,
+                                   .copy_s = times->copy_s,
+                                   .flush_s = times->flush_s,
+                                   .fsync_s = times->fsync_s};
+    bool merged = vote->head.ranks > 1;
+    for (size_t i = 0; i < vote->shard_count; i++) {
+        const lull__shard_t *shard = &vote->shards[i];
+        if (shard->rank != rank)
+            continue;
+        out->shards++;
+        out->bytes += merged ? shard->end - shard->begin : 0;
+    }
+    for (size_t i = 0; !merged && i < vote->file_count; i++)
         out->bytes += vote->files[i].bytes;
     return true;
 }
@@ -156,14 +182,15 @@ typedef bool (*state_test)(const lull__shard_t *shard, uint32_t rank,
 static const lull__shard_t *find_state(const lull_ckpt_info_t *info,
                                        state_test wanted, void *ctx,
                                        size_t *file, uint32_t *rank) {
-    for (uint32_t r = 0; r < info->rank_count; r++) {
+    for (size_t r = 0; r < info->rank_count; r++) {
         const lull__reader_rank_t *at = &info->ranks[r];
         for (size_t i = 0; i < at->vote.shard_count; i++) {
             const lull__shard_t *shard = &at->vote.shards[i];
-            if (shard->kind == LULL__SHARD_TENSOR || !wanted(shard, r, ctx))
+            if (shard->kind == LULL__SHARD_TENSOR ||
+                !wanted(shard, shard->rank, ctx))
                 continue;
             *file = at->first_file + shard->file;
-            *rank = r;
+            *rank = shard->rank;
             return shard;
         }
     }

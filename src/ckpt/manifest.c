@@ -45,9 +45,13 @@ static void write_rows(const lull__manifest_t *manifest, lull__out_t *out) {
         lull__out_text(out, "}");
     }
     lull__out_text(out, "],\n\"votes\":[");
-    for (uint32_t i = 0; i < manifest->world; i++) {
+    size_t votes =
+        manifest->vote_count ? manifest->vote_count : manifest->world;
+    for (size_t i = 0; i < votes; i++) {
         lull__out_text(out, i > 0 ? ",\n" : "\n");
         member_u64(out, "{\"bytes\":", manifest->votes[i].bytes);
+        if (manifest->votes[i].ranks > 1)
+            member_u64(out, ",\"ranks\":", manifest->votes[i].ranks);
         lull__out_text(out, ",\"hash\":");
         lull__out_hash(out, manifest->votes[i].hash);
         if (manifest->place_count > 0)
@@ -98,7 +102,7 @@ typedef struct parser {
     lull__json_t json;
     const char *file;
     lull__manifest_t manifest;
-    size_t file_room, vote_room, meta_room, place_room, votes, placed;
+    size_t file_room, vote_room, meta_room, place_room, placed;
     uint64_t version;
     lull_status_t status;
     unsigned has;
@@ -155,7 +159,7 @@ static bool parse_file(parser_t *parser) {
 static bool parse_vote(parser_t *parser) {
     lull__json_t *json = &parser->json;
     lull__manifest_t *m = &parser->manifest;
-    lull__manifest_vote_t vote = {0};
+    lull__manifest_vote_t vote = {.ranks = 1};
     lull__text_t key;
     unsigned has = 0;
     lull__json_object(json);
@@ -170,6 +174,9 @@ static bool parse_vote(parser_t *parser) {
         } else if (strcmp(key.data, "place") == 0) {
             bit = 4;
             lull__json_u32(json, &vote.place);
+        } else if (strcmp(key.data, "ranks") == 0) {
+            bit = 8;
+            lull__json_u32(json, &vote.ranks);
         }
         if (bit == 0 || (has & bit) != 0)
             return fail(parser, "a bad field in a row of votes");
@@ -177,11 +184,11 @@ static bool parse_vote(parser_t *parser) {
     }
     if (json->error != NULL || (has & 3) != 3)
         return fail(parser, "a row of votes lacks a field");
-    parser->placed += has == 7;
-    if (!grow(parser, (void **)&m->votes, parser->votes, &parser->vote_room,
+    parser->placed += (has & 4) != 0;
+    if (!grow(parser, (void **)&m->votes, m->vote_count, &parser->vote_room,
               sizeof vote))
         return false;
-    m->votes[parser->votes++] = vote;
+    m->votes[m->vote_count++] = vote;
     return true;
 }
 
@@ -363,13 +370,26 @@ static bool check_places(parser_t *parser) {
     const lull__manifest_t *m = &parser->manifest;
     bool wanted = parser->version == LULL__FORMAT_VERSION_PLACES;
     if ((parser->has & HAS_PLACES) != (wanted ? HAS_PLACES : 0) ||
-        parser->placed != (wanted ? parser->votes : 0) ||
+        parser->placed != (wanted ? m->vote_count : 0) ||
         (wanted && (m->place_count < 2 || m->here >= m->place_count)))
         return fail(parser, "places where none belong, or none");
-    for (size_t i = 0; wanted && i < parser->votes; i++)
+    for (size_t i = 0; wanted && i < m->vote_count; i++)
         if (m->votes[i].place >= m->place_count)
             return fail(parser, "a vote of no place");
+        else if (m->votes[i].ranks != 1)
+            return fail(parser, "merged votes of places");
     return true;
+}
+
+/* One vote a rank, or a merged one of several. */
+static bool votes_are_all(const lull__manifest_t *m) {
+    uint64_t ranks = 0;
+    for (size_t i = 0; i < m->vote_count; i++) {
+        if (m->votes[i].ranks == 0)
+            return false;
+        ranks += m->votes[i].ranks; /* of fewer than 2^32 rows */
+    }
+    return ranks == m->world;
 }
 
 /* Files of ranks that there are, by rank and part. */
@@ -384,7 +404,7 @@ static void check(parser_t *parser) {
         fail(parser, "a bad seq, parent, step or world");
         return;
     }
-    if (m->world != parser->votes) {
+    if (!votes_are_all(m)) {
         fail(parser, "not one vote a rank");
         return;
     }

@@ -20,8 +20,9 @@ typedef struct lull__manifest_file {
 } lull__manifest_file_t;
 
 typedef struct lull__manifest_vote {
-    uint64_t bytes, hash; /* of rank-NNNNN.json; the row is the rank */
+    uint64_t bytes, hash; /* of rank-NNNNN.json */
     uint32_t place;       /* that the rank wrote to; 0 without places */
+    uint32_t ranks;       /* whose shards are in it; 0: 1 */
 } lull__manifest_vote_t;
 
 /* Everything a manifest says; the writer reads it, the parser fills it. */
@@ -32,7 +33,8 @@ typedef struct lull__manifest {
     char run_id[LULL_RUN_ID_MAX];
     lull__manifest_file_t *files; /* by rank, then part */
     size_t file_count;
-    lull__manifest_vote_t *votes; /* [world] */
+    lull__manifest_vote_t *votes; /* in the order of ranks */
+    size_t vote_count;            /* 0: world */
     lull_ckpt_meta_t *meta;
     size_t meta_count;
     const char **places; /* HOST:DIR of each directory that has a part; none

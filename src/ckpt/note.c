@@ -94,6 +94,10 @@ void lull__note_abort(lull__entry_name_t out, const char *run_id,
              number, rank);
 }
 
+void lull__note_tier(lull__entry_name_t out, const char *run_id, size_t index) {
+    snprintf(out, LULL__ENTRY_MAX, "tier-%s-%zu", run_id, index);
+}
+
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
                          uint32_t *rank) {
     lull__entry_name_t expected;
@@ -118,7 +122,7 @@ static bool of_run(const char *rest, const char *run_id) {
 
 bool lull__note_is_stale(const char *name, const char *run_id) {
     static const char *const kinds[] = {"verdict-", "abort-", "joined-",
-                                        "probe-"};
+                                        "probe-", "tier-"};
     if (strncmp(name, "tmp-", 4) == 0)
         name += 4;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

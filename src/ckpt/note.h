@@ -10,7 +10,7 @@
 #include "naming.h"
 
 typedef struct lull__note {
-    char kind[16]; /* "verdict", "abort", "hello", "reply", "joined" */
+    char kind[16]; /* "verdict", "abort", "hello", "reply", "joined", "tier" */
     char run_id[LULL_RUN_ID_MAX];
     uint64_t number;      /* of the save */
     uint32_t rank;        /* that wrote it */
@@ -40,6 +40,8 @@ void lull__note_verdict(lull__entry_name_t out, const char *run_id,
                         uint64_t number);
 void lull__note_abort(lull__entry_name_t out, const char *run_id,
                       uint64_t number, uint32_t rank);
+/* Rank 0's mark in tier `index` (0: DIR itself). */
+void lull__note_tier(lull__entry_name_t out, const char *run_id, size_t index);
 /* Does `name` say "abort" of this run and save, and of which rank? */
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
                          uint32_t *rank);

@@ -22,7 +22,8 @@ typedef struct lull__reader_file {
     const lull__manifest_file_t *row;
     const lull__vote_file_t *vote; /* NULL: the file is in another place */
     lull__file_t file;             /* closed when not kept open */
-    size_t first, count;           /* its shards, in the shards of its rank */
+    size_t owner;                  /* index of the vote it is in */
+    size_t first, count;           /* its shards, in the shards of that vote */
 } lull__reader_file_t;
 
 typedef struct lull__reader_rank {
@@ -51,8 +52,8 @@ struct lull_ckpt_info {
     lull__file_t lock; /* the manifest, open and locked shared */
     char *text;
     lull__manifest_t manifest;
-    lull__reader_rank_t *ranks; /* [rank_count] */
-    size_t rank_count;
+    lull__reader_rank_t *ranks; /* votes, in the order of ranks */
+    size_t rank_count;          /* less than the world where merged */
     size_t elsewhere;           /* ranks whose files are in other places */
     lull__reader_file_t *files; /* [manifest.file_count] */
     size_t open_files;

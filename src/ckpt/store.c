@@ -366,7 +366,7 @@ static void put_vote(lull_ckpt_request_t *save, lull__out_t *out) {
         lull__vote_shard(&writer, &save->order[i]->shard);
     for (size_t i = 0; i < save->alias_count; i++)
         lull__vote_alias(&writer, save->aliases[i].key, save->aliases[i].value);
-    lull__vote_end(&writer, &save->times);
+    lull__vote_end(&writer, &save->times, 1);
 }
 
 static lull_status_t write_vote_temp(lull_ckpt_request_t *save,

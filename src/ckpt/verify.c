@@ -37,8 +37,7 @@ static lull_status_t compare(const lull_ckpt_info_t *info, size_t file,
                              const lull__st_header_t *header,
                              const char *path) {
     const lull__reader_file_t *f = &info->files[file];
-    const lull__shard_t *shards =
-        info->ranks[f->row->rank].vote.shards + f->first;
+    const lull__shard_t *shards = info->ranks[f->owner].vote.shards + f->first;
     char shown[LULL__SHOWN_MAX];
     if (header->count != f->count)
         return lull__fail(LULL_ERR_CORRUPT,
@@ -87,12 +86,12 @@ static lull_status_t verify_header(verifier_t *verifier, size_t file) {
 }
 
 /* They were checked when the checkpoint was opened; are they still so? */
-static lull_status_t verify_vote(const lull_ckpt_info_t *info, uint32_t rank) {
-    const lull__manifest_vote_t *row = &info->manifest.votes[rank];
+static lull_status_t verify_vote(const lull_ckpt_info_t *info, size_t index) {
+    const lull__manifest_vote_t *row = &info->manifest.votes[index];
     lull__entry_name_t name;
     char *text;
     uint64_t bytes;
-    lull__naming_vote(name, rank);
+    lull__naming_vote(name, info->ranks[index].vote.head.rank);
     lull_status_t status =
         lull__file_slurp(&info->dir, name, LULL__VOTE_MAX, &text, &bytes);
     if (status != LULL_OK)
@@ -113,10 +112,9 @@ static lull_status_t verify_small(const lull_ckpt_info_t *info) {
         return status == LULL_ERR_NOT_FOUND ? LULL_ERR_CORRUPT : status;
     lull__manifest_free(&manifest);
     free(text);
-    for (uint32_t rank = 0; status == LULL_OK && rank < info->rank_count;
-         rank++)
-        if (!info->ranks[rank].elsewhere)
-            status = verify_vote(info, rank);
+    for (size_t i = 0; status == LULL_OK && i < info->rank_count; i++)
+        if (!info->ranks[i].elsewhere)
+            status = verify_vote(info, i);
     return status;
 }
 

@@ -22,13 +22,16 @@ static void member_u64(lull__out_t *out, const char *head, uint64_t value) {
 
 void lull__vote_begin(lull__vote_writer_t *writer, lull__out_t *out,
                       const lull__vote_head_t *head) {
-    *writer = (lull__vote_writer_t){.out = out};
+    *writer = (lull__vote_writer_t){
+        .out = out, .rank = head->rank, .merged = head->ranks > 1};
     lull__out_text(out, "{\"format\":\"lull-vote\",\"version\":1,\"run\":");
     lull__out_string(out, head->run_id);
     member_u64(out, ",\"save\":", head->save);
     member_u64(out, ",\"step\":", head->step);
     member_u64(out, ",\"world\":", head->world);
     member_u64(out, ",\"rank\":", head->rank);
+    if (writer->merged)
+        member_u64(out, ",\"ranks\":", head->ranks);
     lull__out_text(out, ",\n\"files\":[");
 }
 
@@ -96,6 +99,8 @@ void lull__vote_shard(lull__vote_writer_t *writer, const lull__shard_t *shard) {
         put_list(out, ",\"offset\":", shard->box.offset, shard->ndim);
         put_list(out, ",\"box\":", shard->box.shape, shard->ndim);
     }
+    if (writer->merged && shard->rank != writer->rank)
+        member_u64(out, ",\"rank\":", shard->rank);
     member_u64(out, ",\"file\":", shard->file);
     put_list(out, ",\"data\":", (uint64_t[]){shard->begin, shard->end}, 2);
     if (shard->replicas > 1)
@@ -126,18 +131,27 @@ static uint64_t microseconds(double s) {
     return s > 0 && s < 1e12 ? (uint64_t)llround(s * 1e6) : 0;
 }
 
+static void put_times(lull__out_t *out, const lull__vote_times_t *times) {
+    member_u64(out, "{\"queued\":", microseconds(times->queued_s));
+    member_u64(out, ",\"copy\":", microseconds(times->copy_s));
+    member_u64(out, ",\"flush\":", microseconds(times->flush_s));
+    member_u64(out, ",\"fsync\":", microseconds(times->fsync_s));
+    lull__out_text(out, "}");
+}
+
 void lull__vote_end(lull__vote_writer_t *writer,
-                    const lull__vote_times_t *times) {
+                    const lull__vote_times_t *times, uint32_t count) {
     lull__out_t *out = writer->out;
     static const char *const rest[] = {"],\n\"shards\":[],\n\"aliases\":[",
                                        "],\n\"aliases\":[", ""};
     lull__out_text(out, rest[writer->section]);
-    member_u64(out,
-               "],\n\"times_us\":{\"queued\":", microseconds(times->queued_s));
-    member_u64(out, ",\"copy\":", microseconds(times->copy_s));
-    member_u64(out, ",\"flush\":", microseconds(times->flush_s));
-    member_u64(out, ",\"fsync\":", microseconds(times->fsync_s));
-    lull__out_text(out, "}}\n");
+    lull__out_text(out, writer->merged ? "],\n\"times_us\":[\n"
+                                       : "],\n\"times_us\":");
+    for (uint32_t i = 0; i < count; i++) {
+        lull__out_text(out, i > 0 ? ",\n" : "");
+        put_times(out, &times[i]);
+    }
+    lull__out_text(out, writer->merged ? "]}\n" : "}\n");
 }
 
 uint64_t lull__vote_file_digest(const lull__vote_file_t *file) {

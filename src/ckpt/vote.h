@@ -1,4 +1,5 @@
-/* rank-NNNNN.json: a rank's vote, and the index of what it wrote. Streamed
+/* rank-NNNNN.json: a rank's vote, and the index of what it wrote; of merged
+ * files, of what several ranks wrote, of which it names the first. Streamed
  * out, parsed in one pass. Format: docs/formats/checkpoint.md. */
 #ifndef LULL__CKPT_VOTE_H
 #define LULL__CKPT_VOTE_H
@@ -19,6 +20,7 @@ typedef struct lull__vote_head {
     uint64_t save; /* number of the save in its run, from 0 */
     uint64_t step;
     uint32_t world, rank;
+    uint32_t ranks; /* merged: of so many ranks from `rank` on; else 0 or 1 */
 } lull__vote_head_t;
 
 /* A data file. Its bytes are a header of header_bytes (the 8 bytes of length
@@ -52,7 +54,8 @@ typedef struct lull__shard {
     uint32_t ndim;
     uint64_t global[LULL_MAX_DIMS];
     lull__box_t box;
-    uint32_t file;              /* index into the vote's files */
+    uint32_t rank; /* that saved it; looked at only in a merged vote */
+    uint32_t file; /* index into the vote's files */
     uint32_t replica, replicas; /* as in the descriptor; 0, 0: single */
     uint64_t begin, end;        /* relative to the file's data */
     const char *codec;          /* NULL: raw */
@@ -75,7 +78,9 @@ typedef struct lull__vote_times {
 typedef struct lull__vote_writer {
     lull__out_t *out;
     unsigned section; /* 0 files, 1 shards, 2 aliases */
-    uint64_t rows;    /* in the section */
+    uint32_t rank;    /* whose shards need not say so */
+    bool merged;
+    uint64_t rows; /* in the section */
 } lull__vote_writer_t;
 
 void lull__vote_begin(lull__vote_writer_t *writer, lull__out_t *out,
@@ -85,13 +90,14 @@ void lull__vote_file(lull__vote_writer_t *writer,
 void lull__vote_shard(lull__vote_writer_t *writer, const lull__shard_t *shard);
 void lull__vote_alias(lull__vote_writer_t *writer, const char *name,
                       const char *of);
+/* Of a merged one `times` are those of each of its ranks. */
 void lull__vote_end(lull__vote_writer_t *writer,
-                    const lull__vote_times_t *times);
+                    const lull__vote_times_t *times, uint32_t count);
 
 /* A parsed vote; all pointers are into it or into its text. */
 typedef struct lull__vote {
     lull__vote_head_t head;
-    lull__vote_times_t times;
+    lull__vote_times_t *times; /* [head.ranks] */
     lull__vote_file_t *files;
     size_t file_count;
     lull__shard_t *shards;

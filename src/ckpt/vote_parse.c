@@ -16,6 +16,8 @@ typedef struct parser {
     lull__vote_t vote;
     size_t file_room, shard_room, alias_room;
     size_t numbers, number_room;
+    size_t times, time_room;
+    bool time_list;
     lull_status_t status; /* an error other than JSON's */
     unsigned has;
 } parser_t;
@@ -132,11 +134,14 @@ enum {
     REPLICA,
     CODEC,
     FRAMES,
+    OWNER,
     SHARD_KEYS
 };
-static const char *const shard_keys[] = {"name",  "stored",  "kind",  "dtype",
-                                         "shape", "offset",  "box",   "file",
-                                         "data",  "replica", "codec", "frames"};
+static const char *const shard_keys[] = {
+    "name", "stored", "kind",    "dtype", "shape",  "offset", "box",
+    "file", "data",   "replica", "codec", "frames", "rank"};
+
+#define NO_RANK UINT32_MAX /* that of the vote */
 
 static bool pair(parser_t *parser, uint64_t *first, uint64_t *second) {
     uint64_t both[2];
@@ -199,6 +204,8 @@ static bool parse_shard_field(parser_t *parser, unsigned bit,
         return lull__json_list(json, shard->box.shape, LULL_MAX_DIMS, &dims[2]);
     case FILE_:
         return lull__json_u32(json, &shard->file);
+    case OWNER:
+        return lull__json_u32(json, &shard->rank);
     case DATA:
         return pair(parser, &shard->begin, &shard->end);
     case REPLICA:
@@ -244,7 +251,7 @@ static bool finish_shard(parser_t *parser, lull__shard_t *shard, unsigned has,
 }
 
 static bool parse_shard(parser_t *parser) {
-    lull__shard_t shard = {0};
+    lull__shard_t shard = {.rank = NO_RANK};
     lull__text_t key;
     unsigned has = 0;
     uint32_t dims[3] = {0};
@@ -288,11 +295,11 @@ static bool parse_alias(parser_t *parser) {
     return true;
 }
 
-static bool parse_times(parser_t *parser) {
-    lull__vote_times_t *times = &parser->vote.times;
+static bool parse_rank_times(parser_t *parser) {
+    lull__vote_times_t times = {0};
     static const char *const keys[] = {"queued", "copy", "flush", "fsync"};
-    double *const fields[] = {&times->queued_s, &times->copy_s, &times->flush_s,
-                              &times->fsync_s};
+    double *const fields[] = {&times.queued_s, &times.copy_s, &times.flush_s,
+                              &times.fsync_s};
     lull__text_t key;
     uint64_t value;
     lull__json_object(&parser->json);
@@ -302,7 +309,12 @@ static bool parse_times(parser_t *parser) {
         if (i < 4)
             *fields[i] = (double)value * 1e-6;
     }
-    return parser->json.error == NULL;
+    if (parser->json.error != NULL ||
+        !grow(parser, (void **)&parser->vote.times, parser->times,
+              &parser->time_room, sizeof times))
+        return false;
+    parser->vote.times[parser->times++] = times;
+    return true;
 }
 
 static bool parse_rows(parser_t *parser, bool (*one)(parser_t *)) {
@@ -326,11 +338,23 @@ enum {
     SHARDS,
     ALIASES,
     TIMES,
-    VOTE_KEYS
+    VOTE_KEYS, /* what each has */
+    RANKS = VOTE_KEYS,
+    ALL_KEYS
 };
-static const char *const vote_keys[] = {"format", "version", "run",     "save",
-                                        "step",   "world",   "rank",    "files",
-                                        "shards", "aliases", "times_us"};
+static const char *const vote_keys[] = {
+    "format", "version", "run",    "save",    "step",     "world",
+    "rank",   "files",   "shards", "aliases", "times_us", "ranks"};
+
+/* One rank's, or a list of those of merged ranks. */
+static bool parse_times(parser_t *parser) {
+    const char *at = parser->json.at;
+    while (at < parser->json.end && strchr(" \t\r\n", *at) != NULL && *at)
+        at++;
+    parser->time_list = at < parser->json.end && *at == '[';
+    return parser->time_list ? parse_rows(parser, parse_rank_times)
+                             : parse_rank_times(parser);
+}
 
 static bool parse_run(parser_t *parser) {
     lull__text_t text;
@@ -385,6 +409,8 @@ static bool parse_member(parser_t *parser, unsigned bit) {
         return parse_rows(parser, parse_shard);
     case ALIASES:
         return parse_rows(parser, parse_alias);
+    case RANKS:
+        return lull__json_u32(&parser->json, &head->ranks);
     default:
         return parse_times(parser);
     }
@@ -395,10 +421,10 @@ static void parse(parser_t *parser, bool head_only) {
     lull__text_t key;
     lull__json_object(&parser->json);
     while (lull__json_key(&parser->json, &key)) {
-        unsigned bit = word_of(key.data, vote_keys, VOTE_KEYS);
+        unsigned bit = word_of(key.data, vote_keys, ALL_KEYS);
         if (head_only && bit >= HEAD_KEYS)
             return;
-        if (bit == VOTE_KEYS) {
+        if (bit == ALL_KEYS) {
             fail(parser, key.data, "not a field of a vote");
             return;
         }
@@ -416,14 +442,15 @@ static lull_status_t check_head(parser_t *parser, unsigned keys) {
         fail(parser, NULL, "fields are missing");
     if (parser->status == LULL_OK &&
         (head->world == 0 || head->rank >= head->world ||
-         head->step >= LULL_LATEST))
+         head->step >= LULL_LATEST || head->ranks == 0 ||
+         head->ranks > head->world - head->rank))
         fail(parser, NULL, "a bad rank, world or step");
     return parser->status;
 }
 
 lull_status_t lull__vote_peek(char *text, size_t n, const char *file,
                               lull__vote_head_t *out) {
-    parser_t parser = {.file = file};
+    parser_t parser = {.file = file, .vote.head.ranks = 1};
     lull__json_begin(&parser.json, text, n < 4096 ? n : 4096);
     parse(&parser, true);
     lull_status_t status = check_head(&parser, HEAD_KEYS);
@@ -446,9 +473,25 @@ static void places_to_pointers(lull__vote_t *vote) {
             vote->shards[i].frames = pointer(vote, vote->shards[i].frames);
 }
 
+/* Whose each shard is, and one row of times for each. */
+static lull_status_t check_owners(parser_t *parser) {
+    lull__vote_t *vote = &parser->vote;
+    const lull__vote_head_t *head = &vote->head;
+    for (size_t i = 0; i < vote->shard_count; i++) {
+        lull__shard_t *shard = &vote->shards[i];
+        if (shard->rank == NO_RANK)
+            shard->rank = head->rank;
+        if (shard->rank < head->rank || shard->rank - head->rank >= head->ranks)
+            fail(parser, shard->name, "of a rank that is not in this vote");
+    }
+    if (parser->times != head->ranks || parser->time_list != (head->ranks > 1))
+        fail(parser, "times_us", "not those of its ranks");
+    return parser->status;
+}
+
 lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
                                lull__vote_t *out) {
-    parser_t parser = {.file = file};
+    parser_t parser = {.file = file, .vote.head.ranks = 1};
     lull__vote_t *vote = &parser.vote;
     lull__json_begin(&parser.json, text, n);
     parse(&parser, false);
@@ -456,6 +499,8 @@ lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
     if (status == LULL_OK)
         status = lull__json_done(&parser.json, file);
     places_to_pointers(vote);
+    if (status == LULL_OK)
+        status = check_owners(&parser);
     if (status == LULL_OK)
         status = lull__vote_check(vote, file);
     if (status != LULL_OK)
@@ -470,5 +515,6 @@ void lull__vote_free(lull__vote_t *vote) {
     free(vote->shards);
     free(vote->aliases);
     free(vote->numbers);
+    free(vote->times);
     *vote = (lull__vote_t){0};
 }

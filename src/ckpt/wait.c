@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "tiers.h"
 
 static bool is_set(const lull_ckpt_request_t *save, size_t flag) {
     return *(const bool *)((const char *)save + flag);
@@ -140,8 +141,23 @@ lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
 }
 
 lull_status_t lull_ckpt_wait_drained(lull_ckpt_t *ckpt, int64_t timeout_ms) {
-    (void)timeout_ms;
-    return lull__engine_check(ckpt, "lull_ckpt_wait_drained", false);
+    lull_status_t status =
+        lull__engine_check(ckpt, "lull_ckpt_wait_drained", false);
+    if (status != LULL_OK || ckpt->tiers == NULL)
+        return status;
+    double deadline = lull__deadline_ms(timeout_ms);
+    bool in_time = true;
+    pthread_mutex_lock(&ckpt->lock);
+    if (timeout_ms != 0)
+        lull__drain_wake(ckpt->tiers, true);
+    while (!ckpt->tiers->idle && in_time)
+        in_time = lull__cond_wait_until(&ckpt->changed, &ckpt->lock, deadline);
+    bool idle = ckpt->tiers->idle;
+    pthread_mutex_unlock(&ckpt->lock);
+    if (!idle)
+        return lull__fail(LULL_ERR_TIMEOUT, "not drained after %lld ms",
+                          (long long)timeout_ms);
+    return lull__drain_report(ckpt->tiers);
 }
 
 /* With the lock held. */

@@ -42,6 +42,20 @@ void lull__io_queue_spent(lull__io_queue_t *queue, double seconds) {
     pthread_mutex_unlock(&queue->lock);
 }
 
+/* The cap is on the average, a job goes as a whole. */
+double lull__io_queue_book(lull__io_queue_t *queue, uint64_t bytes) {
+    pthread_mutex_lock(&queue->lock);
+    double start = lull__now();
+    if (queue->options.write_cap != 0) {
+        if (start < queue->next_write)
+            start = queue->next_write;
+        queue->next_write =
+            start + (double)bytes / (double)queue->options.write_cap;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return start;
+}
+
 void lull__io_queue_write(lull__io_queue_t *queue, lull__io_job_t *job) {
     job->next = NULL;
     pthread_mutex_lock(&queue->lock);

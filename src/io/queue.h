@@ -37,6 +37,9 @@ lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
 void lull__io_queue_write(lull__io_queue_t *queue, lull__io_job_t *job);
 /* Does what is still queued, then stops. NULL is harmless. */
 void lull__io_queue_destroy(lull__io_queue_t *queue);
+/* Counts bytes against the cap and tells when, by lull__now(), they may be
+ * written: for writes that go another way. */
+double lull__io_queue_book(lull__io_queue_t *queue, uint64_t bytes);
 /* Seconds spent in writes, summed over those in flight. */
 double lull__io_queue_busy(lull__io_queue_t *queue);
 /* "io_uring" or "threads". */

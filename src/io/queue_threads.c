@@ -10,25 +10,11 @@ typedef struct threads {
     pthread_t threads[];
 } threads_t;
 
-/* Books `bytes` at the capped rate and tells when they may go. The cap is on
- * the average, a job goes as a whole. */
-static double book(lull__io_queue_t *queue, uint64_t bytes, bool *stopping) {
-    pthread_mutex_lock(&queue->lock);
-    double start = lull__now();
-    if (queue->options.write_cap != 0) {
-        if (start < queue->next_write)
-            start = queue->next_write;
-        queue->next_write =
-            start + (double)bytes / (double)queue->options.write_cap;
-    }
-    *stopping = queue->stop;
-    pthread_mutex_unlock(&queue->lock);
-    return start;
-}
-
 static void do_job(lull__io_queue_t *queue, lull__io_job_t *job) {
-    bool stopping;
-    double start = book(queue, job->bytes, &stopping), from = lull__now();
+    double start = lull__io_queue_book(queue, job->bytes), from = lull__now();
+    pthread_mutex_lock(&queue->lock);
+    bool stopping = queue->stop;
+    pthread_mutex_unlock(&queue->lock);
     if (start > from && !stopping)
         lull__sleep(start - from);
     from = lull__now();

@@ -207,7 +207,7 @@ static lull__manifest_vote_t write_vote(rank_writer_t *writer,
     for (size_t i = 0; writer->rank == 0 && i < writer->ckpt->alias_count; i++)
         lull__vote_alias(&vote, writer->ckpt->aliases[i].key,
                          writer->ckpt->aliases[i].value);
-    lull__vote_end(&vote, &times);
+    lull__vote_end(&vote, &times, 1);
     assert_ok(lull__out_finish(out, &row.bytes, &row.hash));
     lull__out_destroy(out);
     lull__naming_vote(name, writer->rank);

@@ -480,7 +480,7 @@ static lull__memory_t vote_text(void) {
     for (int i = 0; i < 3; i++)
         lull__vote_shard(&writer, &shards[i]);
     lull__vote_alias(&writer, "tied", "w");
-    lull__vote_end(&writer, &(lull__vote_times_t){1.5, 0, 2, 1e-6});
+    lull__vote_end(&writer, &(lull__vote_times_t){1.5, 0, 2, 1e-6}, 1);
     assert_ok(lull__out_finish(out, NULL, NULL));
     lull__out_destroy(out);
     return memory;
@@ -513,8 +513,8 @@ static void vote_there_and_back(void **state) {
     assert_memory_equal(vote.shards[1].frames, some_frames, sizeof some_frames);
     assert_string_equal(vote.aliases[0].key, "tied");
     assert_string_equal(vote.aliases[0].value, "w");
-    assert_true(vote.times.queued_s == 1.5);
-    assert_true(vote.times.fsync_s > 0.9e-6);
+    assert_true(vote.times->queued_s == 1.5);
+    assert_true(vote.times->fsync_s > 0.9e-6);
     lull__vote_free(&vote);
     free(text.data);
 }
@@ -527,7 +527,7 @@ static void vote_without_anything(void **state) {
     lull__vote_t vote;
     assert_ok(lull__out_create(lull__out_to_memory, &memory, &out));
     lull__vote_begin(&writer, out, &head);
-    lull__vote_end(&writer, &(lull__vote_times_t){0});
+    lull__vote_end(&writer, &(lull__vote_times_t){0}, 1);
     assert_ok(lull__out_finish(out, NULL, NULL));
     lull__out_destroy(out);
     assert_ok(lull__vote_parse(memory.data, memory.bytes, "v", &vote));
@@ -617,7 +617,7 @@ static lull__memory_t manifest_text(void) {
     lull__manifest_file_t files[] = {{"rank-00000.safetensors", 0, 5000, 1},
                                      {"rank-00000.01.safetensors", 0, 50, 2},
                                      {"rank-00001.safetensors", 1, 7, 3}};
-    lull__manifest_vote_t votes[] = {{100, 5, 0}, {200, 6, 0}};
+    lull__manifest_vote_t votes[] = {{100, 5, 0, 1}, {200, 6, 0, 1}};
     lull_ckpt_meta_t meta[] = {{"model.type", "gpt"}, {"note", "a\"\n"}};
     lull__manifest_t manifest = {.seq = 9,
                                  .parent = 3,

@@ -1,0 +1,345 @@
+/* Tiers: opening, what each wants of the one before, retention. */
+#include "tiers.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine.h"
+#include "note.h"
+
+#define MARK_GRACE_S 10.0 /* for caches of directories on shared disks */
+
+/* ---- opening, rank 0 ---- */
+
+static const lull_ckpt_tier_t *option(const lull_ckpt_options_t *options,
+                                      size_t i) {
+    const char *at = (const char *)options->tiers;
+    return (const lull_ckpt_tier_t *)(const void *)(at +
+                                                    i * options->tiers[0].size);
+}
+
+static void let_go(lull__tier_home_t *home) {
+    if (home == NULL)
+        return;
+    lull__deleter_destroy(home->deleter); /* under the lock of the tier */
+    lull__lock_drop(home->lock);
+    lull__history_free(&home->history);
+    lull__dir_close(&home->lull_dir);
+    lull__dir_close(&home->dir);
+    free(home);
+}
+
+static lull_status_t fill_home(const lull_ckpt_t *ckpt, const char *path,
+                               lull__tier_home_t *home) {
+    lull_status_t status = lull__dir_open(ckpt->io, path, &home->dir);
+    if (status == LULL_OK)
+        status = lull__dir_create(&home->dir, LULL__LULL_DIR, true);
+    if (status == LULL_OK)
+        status = lull__dir_open_at(&home->dir, LULL__LULL_DIR, &home->lull_dir);
+    if (status == LULL_OK)
+        status = lull__lock_take(&home->lull_dir, ckpt->run_id, &home->lock);
+    if (status == LULL_OK)
+        status = lull__sweep(&home->dir, &home->lull_dir, ckpt->run_id, false);
+    if (status == LULL_OK)
+        status = lull__history_scan(&home->dir, &home->history);
+    lull__thread_options_t how = {ckpt->cpus, ckpt->options.cpu_count,
+                                  ckpt->options.nice};
+    if (status == LULL_OK)
+        status = lull__deleter_create(&home->dir, &how, &home->deleter);
+    return status;
+}
+
+/* Opens what is at a path, locks it, cleans it and reads it. */
+static lull_status_t take(const lull_ckpt_t *ckpt, const char *path,
+                          lull__tier_home_t **out) {
+    char sentence[LULL__SENTENCE_MAX];
+    lull__tier_home_t *home = calloc(1, sizeof *home);
+    if (home == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "opening %s", path);
+    home->dir = home->lull_dir = (lull__dir_t)LULL__DIR_CLOSED;
+    lull_status_t status = fill_home(ckpt, path, home);
+    if (status == LULL_OK) {
+        *out = home;
+        return LULL_OK;
+    }
+    snprintf(sentence, sizeof sentence, "%s", lull_last_error());
+    let_go(home);
+    lull__error_set(sentence);
+    return status;
+}
+
+static void move_in(lull__tier_t *tier, lull__tier_home_t *home) {
+    let_go(tier->home);
+    tier->home = home;
+    tier->dir = &home->dir;
+    tier->history = &home->history;
+    tier->garbage = tier->in_doubt = false;
+}
+
+/* Two names of one directory would drain it into itself. */
+static lull_status_t check_distinct(const lull__tiers_t *tiers, size_t index,
+                                    const char *path) {
+    lull__io_stat_t mine, other;
+    const lull__io_t *io = tiers->ckpt->io;
+    if (io->ops->stat(io, AT_FDCWD, path, &mine) < 0)
+        return LULL_OK;
+    for (size_t i = 0; i < index; i++) {
+        int rc = io->ops->stat(io, tiers->tiers[i].dir->fd, "", &other);
+        if (rc >= 0 && mine.device == other.device && mine.inode == other.inode)
+            return lull__fail(LULL_ERR_INVALID,
+                              "lull_ckpt_open: tiers: %s and %s are the same "
+                              "directory",
+                              tiers->tiers[i].dir->path, path);
+    }
+    return LULL_OK;
+}
+
+static lull_status_t open_tier(lull__tiers_t *tiers, size_t index) {
+    lull_ckpt_t *ckpt = tiers->ckpt;
+    const lull_ckpt_tier_t *from = option(&ckpt->options, index - 1);
+    lull__tier_t *tier = &tiers->tiers[index];
+    lull__tier_home_t *home;
+    tier->keep_last = from->keep_last;
+    tier->keep_every = from->keep_every;
+    tier->files = from->files;
+    lull_status_t status = lull__dir_create_path(ckpt->io, from->dir);
+    if (status == LULL_OK)
+        status = check_distinct(tiers, index, from->dir);
+    if (status == LULL_OK)
+        status = take(ckpt, from->dir, &home);
+    if (status != LULL_OK)
+        return status;
+    move_in(tier, home);
+    tiers->count++;
+    /* A new commit is the newest wherever it is. */
+    lull__history_taken(&ckpt->history, tier->history->last);
+    return LULL_OK;
+}
+
+lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
+    lull_ckpt_t *ckpt = tiers->ckpt;
+    lull__tier_t *tier = &tiers->tiers[index];
+    lull__io_stat_t at_path, ours;
+    const lull__io_t *io = ckpt->io;
+    const char *path = tier->dir->path;
+    int rc = io->ops->stat(io, AT_FDCWD, path, &at_path);
+    if (rc < 0)
+        return lull__fail_errno(-rc, "%s: the tier is gone", path);
+    rc = io->ops->stat(io, tier->dir->fd, "", &ours);
+    if (rc >= 0 && at_path.device == ours.device &&
+        at_path.inode == ours.inode && lull__dir_has(tier->dir, LULL__LULL_DIR))
+        return LULL_OK;
+    lull__tier_home_t *home;
+    lull_status_t status = take(ckpt, path, &home);
+    if (status != LULL_OK)
+        return status;
+    pthread_mutex_lock(&tiers->lock);
+    move_in(tier, home);
+    pthread_mutex_unlock(&tiers->lock);
+    return LULL_OK;
+}
+
+/* Rank 0's marks, that of the first directory last: who sees it but not
+ * another one will not see that. */
+static lull_status_t leave_marks(lull__tiers_t *tiers) {
+    lull_ckpt_t *ckpt = tiers->ckpt;
+    lull_status_t status = LULL_OK;
+    if (ckpt->options.world == 1)
+        return LULL_OK;
+    for (size_t i = tiers->count; status == LULL_OK && i-- > 0;) {
+        lull__entry_name_t name;
+        lull__note_t note = {.kind = "tier", .number = i};
+        snprintf(note.run_id, sizeof note.run_id, "%s", ckpt->run_id);
+        lull__note_tier(name, ckpt->run_id, i);
+        status = lull__note_write(i > 0 ? &tiers->tiers[i].home->lull_dir
+                                        : &ckpt->lull_dir,
+                                  name, &note);
+    }
+    return status;
+}
+
+lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
+    lull__tiers_t *tiers = calloc(1, sizeof *tiers);
+    if (tiers == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "opening tiers");
+    pthread_mutex_init(&tiers->lock, NULL);
+    ckpt->tiers = tiers;
+    tiers->ckpt = ckpt;
+    tiers->count = 1;
+    tiers->tiers[0] = (lull__tier_t){.dir = &ckpt->dir,
+                                     .history = &ckpt->history,
+                                     .keep_last = ckpt->options.keep_last,
+                                     .keep_every = ckpt->options.keep_every};
+    lull_status_t status = LULL_OK;
+    for (size_t i = 0; status == LULL_OK && i < ckpt->options.tier_count; i++)
+        status = open_tier(tiers, i + 1);
+    if (status == LULL_OK)
+        status = leave_marks(tiers);
+    ckpt->stats.drain_pending = lull__tiers_pending(tiers);
+    return status;
+}
+
+/* ---- the other ranks ---- */
+
+/* Is the mark there before the deadline? */
+static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
+                               size_t index, double deadline) {
+    lull__entry_name_t name;
+    lull__note_tier(name, ckpt->run_id, index);
+    for (double begin = lull__now();;) {
+        lull__dir_t dir = LULL__DIR_CLOSED, lull = LULL__DIR_CLOSED;
+        lull__note_t note;
+        lull_status_t status = lull__dir_open(ckpt->io, path, &dir);
+        if (status == LULL_OK)
+            status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
+        if (status == LULL_OK)
+            status = lull__note_read(&lull, name, &note);
+        lull__dir_close(&lull);
+        lull__dir_close(&dir);
+        if (status != LULL_ERR_NOT_FOUND || lull__now() > deadline)
+            return status;
+        (void)lull__engine_nap(ckpt, begin);
+    }
+}
+
+lull_status_t lull__tiers_probe(lull_ckpt_t *ckpt) {
+    const lull_ckpt_options_t *options = &ckpt->options;
+    lull_status_t status = wait_mark(ckpt, ckpt->dir_path, 0,
+                                     lull__now() + options->commit_timeout_s);
+    if (status == LULL_ERR_NOT_FOUND)
+        return lull__fail(LULL_ERR_TIMEOUT,
+                          "%s: rank 0 left no mark there: it did not open, or "
+                          "without tiers, or this rank sees another directory",
+                          ckpt->dir_path);
+    double grace = options->commit_timeout_s < MARK_GRACE_S
+                       ? options->commit_timeout_s
+                       : MARK_GRACE_S;
+    for (size_t i = 0; status == LULL_OK && i < options->tier_count; i++) {
+        const char *path = option(options, i)->dir;
+        status = wait_mark(ckpt, path, i + 1, lull__now() + grace);
+        if (status == LULL_ERR_NOT_FOUND)
+            status = lull__fail(LULL_ERR_NOT_FOUND,
+                                "tier %s: rank %" PRIu32
+                                " does not see what rank 0 sees there: a tier "
+                                "must be one directory for all ranks",
+                                path, options->rank);
+    }
+    return status;
+}
+
+/* ---- what is wanted ---- */
+
+/* Are at least `most` distinct checkpoints of any tier newer? Histories are
+ * ascending: they are merged from their ends. */
+static bool has_newer(const lull__tiers_t *tiers, uint64_t seq, uint64_t most) {
+    size_t at[LULL_CKPT_TIERS_MAX + 1];
+    for (size_t t = 0; t < tiers->count; t++)
+        at[t] = tiers->tiers[t].history->count;
+    for (uint64_t newer = 0; newer < most; newer++) {
+        uint64_t top = 0;
+        for (size_t t = 0; t < tiers->count; t++)
+            if (at[t] > 0 && tiers->tiers[t].history->rows[at[t] - 1].seq > top)
+                top = tiers->tiers[t].history->rows[at[t] - 1].seq;
+        if (top <= seq)
+            return false;
+        for (size_t t = 0; t < tiers->count; t++)
+            while (at[t] > 0 &&
+                   tiers->tiers[t].history->rows[at[t] - 1].seq >= top)
+                at[t]--;
+    }
+    return true;
+}
+
+bool lull__tiers_want(const lull__tiers_t *tiers, size_t index,
+                      const lull__history_row_t *row) {
+    if (row->stuck)
+        return false;
+    for (; index < tiers->count; index++) {
+        const lull__tier_t *tier = &tiers->tiers[index];
+        if (lull__history_find(tier->history, row) != NULL)
+            return false;
+        if (tier->keep_last == 0 ||
+            (tier->keep_every != 0 && row->step % tier->keep_every == 0) ||
+            !has_newer(tiers, row->seq, tier->keep_last))
+            return true;
+    }
+    return false;
+}
+
+uint64_t lull__tiers_pending(const lull__tiers_t *tiers) {
+    uint64_t pending = 0;
+    for (size_t t = 0; t + 1 < tiers->count; t++) {
+        const lull__history_t *history = tiers->tiers[t].history;
+        for (size_t i = 0; i < history->count; i++)
+            pending += lull__tiers_want(tiers, t + 1, &history->rows[i]);
+    }
+    return pending;
+}
+
+/* ---- retention ---- */
+
+typedef struct next {
+    const lull__tiers_t *tiers;
+    size_t index;
+} next_t;
+
+static bool next_wants(void *ctx, const lull__history_row_t *row) {
+    const next_t *next = ctx;
+    return lull__tiers_want(next->tiers, next->index, row);
+}
+
+void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save) {
+    lull__tier_t *tier = &tiers->tiers[index];
+    next_t next = {tiers, index + 1};
+    lull__retention_t what = {.dir = tier->dir,
+                              .run_id = tiers->ckpt->run_id,
+                              .save = save,
+                              .keep_last = tier->keep_last,
+                              .keep_every = tier->keep_every,
+                              .wanted = next_wants,
+                              .ctx = &next};
+    what.deleter = index == 0 ? tiers->ckpt->deleter : tier->home->deleter;
+    pthread_mutex_lock(&tiers->lock);
+    lull_status_t status = lull__retention_run(&what, tier->history, NULL);
+    uint64_t pending = lull__tiers_pending(tiers);
+    pthread_mutex_unlock(&tiers->lock);
+    if (status != LULL_OK)
+        lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
+                  lull_last_error());
+    pthread_mutex_lock(&tiers->ckpt->lock);
+    tiers->ckpt->stats.drain_pending = pending;
+    pthread_mutex_unlock(&tiers->ckpt->lock);
+}
+
+void lull__tiers_committed(lull__tiers_t *tiers, uint64_t save) {
+    lull__tiers_retain(tiers, 0, save);
+    pthread_mutex_lock(&tiers->ckpt->lock);
+    lull__drain_wake(tiers, true);
+    pthread_mutex_unlock(&tiers->ckpt->lock);
+}
+
+/* ---- closing ---- */
+
+void lull__tiers_unlock_dirs(lull__tiers_t *tiers) {
+    for (size_t i = 1; tiers != NULL && i < tiers->count; i++) {
+        lull__deleter_destroy(tiers->tiers[i].home->deleter);
+        tiers->tiers[i].home->deleter = NULL;
+        lull__lock_drop(tiers->tiers[i].home->lock);
+        tiers->tiers[i].home->lock = NULL;
+    }
+}
+
+void lull__tiers_destroy(lull__tiers_t *tiers) {
+    if (tiers == NULL)
+        return;
+    for (size_t i = 0; i < tiers->count; i++) {
+        let_go(tiers->tiers[i].home);
+        free(tiers->tiers[i].sentence);
+    }
+    pthread_mutex_destroy(&tiers->lock);
+    free(tiers);
+}

@@ -1,0 +1,84 @@
+/* Slower directories behind the first: what each holds, what each wants, and
+ * the thread of rank 0 that drains. Why so: docs/decisions/0070-tiers.md. */
+#ifndef LULL__CKPT_TIERS_H
+#define LULL__CKPT_TIERS_H
+
+#include "engine.h"
+
+/* A slower directory that is open, locked and read. */
+typedef struct lull__tier_home {
+    lull__dir_t dir, lull_dir;
+    lull__lock_t *lock;
+    lull__history_t history;
+    lull__deleter_t *deleter; /* under lull__tiers_t.lock */
+} lull__tier_home_t;
+
+/* Index 0 is the engine's own directory. */
+typedef struct lull__tier {
+    const lull__dir_t *dir;
+    lull__history_t *history; /* under lull__tiers_t.lock */
+    uint32_t keep_last, files;
+    uint64_t keep_every;
+    lull__tier_home_t *home; /* of slower ones: where these two are */
+    bool direct_refused, direct_probed; /* the drainer's, as `garbage`: */
+    bool garbage;                       /* a partial directory could not go */
+    bool in_doubt; /* ... one may hold what was replaced, perhaps not durably */
+    /* Under the engine's lock. */
+    double retry_s;    /* not before; 0: at once */
+    unsigned failures; /* in a row */
+    lull_status_t
+        status; /* of the last try that failed, and is not made good */
+    bool stuck; /* ... and will not be */
+    char *sentence;
+} lull__tier_t;
+
+struct lull__tiers {
+    lull_ckpt_t *ckpt;
+    lull__tier_t tiers[LULL_CKPT_TIERS_MAX + 1];
+    size_t count;
+    uint64_t number; /* of partial directories; the drainer's */
+    /* Guards histories, and is held while retention renames to trash. Never
+     * taken with the engine's lock held. */
+    pthread_mutex_t lock;
+    /* Under the engine's lock. */
+    uint64_t ticket; /* grows with each reason to look again */
+    bool idle;       /* the drainer has nothing that it could do now */
+};
+
+/* tiers.c */
+
+/* Rank 0, when its own directory is open: opens, locks, cleans and reads all
+ * others, and leaves its marks. */
+lull_status_t lull__tiers_open(lull_ckpt_t *ckpt);
+/* Another rank: waits for the marks. */
+lull_status_t lull__tiers_probe(lull_ckpt_t *ckpt);
+/* Before a tier that failed is tried again: when another directory has its
+ * path by now (mounted again, made again), that is opened. It is not created:
+ * what is under a mount that went is not what was meant. */
+lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index);
+void lull__tiers_unlock_dirs(lull__tiers_t *tiers);
+void lull__tiers_destroy(lull__tiers_t *tiers);
+
+/* With tiers->lock held. Does tier `index` lack the row and want it, for its
+ * own sake or a slower one's? */
+bool lull__tiers_want(const lull__tiers_t *tiers, size_t index,
+                      const lull__history_row_t *row);
+/* With tiers->lock held: what the next tier wants, counted over all tiers. */
+uint64_t lull__tiers_pending(const lull__tiers_t *tiers);
+/* Retention of a tier. `save`: for names of trash. */
+void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save);
+
+/* The committer has published; `save` was its number. */
+void lull__tiers_committed(lull__tiers_t *tiers, uint64_t save);
+
+/* drain.c */
+
+/* Another reason to look; with `again` those that failed are tried at once.
+ * With the engine's lock held. */
+void lull__drain_wake(lull__tiers_t *tiers, bool again);
+/* What is not made good; takes it as told. */
+lull_status_t lull__drain_report(lull__tiers_t *tiers);
+/* arg: the engine. */
+void *lull__drain_thread(void *arg);
+
+#endif
