@@ -2,183 +2,33 @@
  * warm torch.save and fsync, fio, and lull's own synchronous saves. Called by
  * bench/run.sh ckpt:
  *
- *     bench_ckpt [--json FILE] [--quick] [--dir DIR]
+ *     bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR] --torch SCRIPT
  *
- * DIR (default: a new folder in the current one) is where it writes, about
- * four times the size at hand; all of it is removed. A round runs every
- * contender once, so that what the disk does meanwhile meets all of them. */
+ * DIR (default: the current one) gets a new folder to write in, about four
+ * times the size at hand; all of it is removed. A round runs every contender
+ * once, so that what the disk does meanwhile meets all of them, and each of
+ * them begins when the disk has come to rest. */
 #include <lull/lull.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ckpt_bench.h"
 
-#define MIB ((size_t)1 << 20)
-#define PARTS 16
+static const scale_t scales[] = {
+    {NULL, {64, 512, 1024, 4096}, 5, 4, 9, 50, 3, 1000000, 512},
+    {"--quick", {64, 512}, 3, 4, 3, 24, 1, 1000000, 512},
+    /* Whether it works, for tests: the figures mean nothing. */
+    {"--smoke", {8}, 1, 1, 1, 3, 1, 2000, 16},
+};
+enum { SCALES = sizeof scales / sizeof scales[0] };
+const scale_t *scale = &scales[0];
 
-static struct {
-    bool quick;
-    const char *script; /* torch_save.py */
-    uint64_t step;
-} run;
-
-/* The state at hand: PARTS tensors of one array. */
-static struct {
-    size_t bytes;
-    char *data;
-    char names[PARTS][32];
-    lull_ckpt_tensor_t tensors[PARTS];
-} state;
-
-static void must(lull_status_t status, const char *what) {
-    if (status != LULL_OK)
-        fail(what);
-}
-
-static void nap(double seconds) {
-    struct timespec t = {(time_t)seconds,
-                         (long)(1e9 * (seconds - (double)(time_t)seconds))};
-    while (seconds > 0 && nanosleep(&t, &t) != 0)
-        continue;
-}
-
-/* ---- lull ---- */
-
-/* Values as weights are: a sum of three uniform ones. */
-static void make_state(size_t bytes) {
-    uint64_t x = 88172645463325252U;
-    state.bytes = bytes;
-    state.data = aligned_alloc(4096, bytes);
-    if (state.data == NULL)
-        fail("no memory for the state");
-    float *values = (float *)(void *)state.data;
-    for (size_t i = 0; i < bytes / 4; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        values[i] = ((float)(x & 0xfffff) + (float)(x >> 20 & 0xfffff) +
-                     (float)(x >> 40 & 0xfffff) - 1572864.0F) *
-                    3e-8F;
-    }
-    for (int i = 0; i < PARTS; i++) {
-        lull_ckpt_tensor_t *t = &state.tensors[i];
-        *t = (lull_ckpt_tensor_t)LULL_CKPT_TENSOR_INIT;
-        snprintf(state.names[i], sizeof state.names[i], "layer.%d.weight", i);
-        t->name = state.names[i];
-        t->dtype = LULL_F32;
-        t->ndim = 1;
-        t->shape[0] = t->global_shape[0] = bytes / 4 / PARTS;
-        t->data = state.data + bytes / PARTS * (size_t)i;
-    }
-}
-
-static lull_ckpt_t *open_engine(const char *codec, lull_device_t *device) {
-    char dir[4096];
-    lull_ckpt_options_t options = LULL_CKPT_OPTIONS_INIT;
-    lull_ckpt_t *ckpt;
-    path_of(dir, "ckpt");
-    options.dir = dir;
-    options.world = 1;
-    options.run_id = "bench";
-    options.buffer_bytes = state.bytes + 16 * MIB;
-    options.keep_last = 1;
-    options.flush_threads = DEPTH;
-    options.codec = codec;
-    options.device = device;
-    must(lull_ckpt_open(&options, &ckpt), "opening an engine");
-    return ckpt;
-}
-
-static void close_engine(lull_ckpt_t *ckpt) {
-    must(lull_ckpt_close(ckpt), "closing an engine");
-    lull_ckpt_destroy(ckpt);
-}
-
-static void save(lull_ckpt_t *ckpt, lull_stream_t stream,
-                 const lull_ckpt_tensor_t *tensors) {
-    lull_ckpt_save_t what = LULL_CKPT_SAVE_INIT;
-    what.step = ++run.step;
-    what.tensors = tensors;
-    what.tensor_count = PARTS;
-    what.stream = stream;
-    must(lull_ckpt_save(ckpt, &what, NULL), "saving");
-}
-
-/* One save with `compute` seconds until the update: what it blocks. */
-static double lazy_save(lull_ckpt_t *ckpt, double compute) {
-    double begin = now();
-    save(ckpt, LULL_STREAM_DEFAULT, state.tensors);
-    double blocked = now() - begin;
-    nap(compute);
-    begin = now();
-    must(lull_ckpt_wait_snapshot(ckpt, NULL, LULL_FOREVER), "waiting");
-    return blocked + now() - begin;
-}
-
-static double sync_save(lull_ckpt_t *ckpt) {
-    double begin = now();
-    save(ckpt, LULL_STREAM_DEFAULT, state.tensors);
-    must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "committing");
-    return now() - begin;
-}
-
-static double eager_save(lull_ckpt_t *ckpt) {
-    double blocked = lazy_save(ckpt, 0);
-    must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "committing");
-    return blocked;
-}
-
-/* GB/s of loading the newest checkpoint, verified. */
-static double restore(char *to) {
-    char dir[4096], path[4096 + 512];
-    lull_ckpt_info_t *info;
-    lull_ckpt_file_info_t file;
-    lull_ckpt_entry_t entry;
-    lull_ckpt_slice_t slices[PARTS];
-    lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
-    path_of(dir, "ckpt");
-    how.threads = DEPTH;
-    must(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info),
-         "opening a checkpoint");
-    must(lull_ckpt_info_entry(info, &entry), "opening a checkpoint");
-    for (size_t i = 0; lull_ckpt_info_file_at(info, i, &file); i++) {
-        snprintf(path, sizeof path, "%s/%s/%s", dir, entry.name, file.name);
-        forget(path);
-    }
-    for (int i = 0; i < PARTS; i++) {
-        slices[i] = (lull_ckpt_slice_t)LULL_CKPT_SLICE_INIT;
-        slices[i].name = state.names[i];
-        slices[i].dtype = LULL_F32;
-        slices[i].ndim = 1;
-        slices[i].shape[0] = slices[i].global_shape[0] =
-            state.bytes / 4 / PARTS;
-        slices[i].data = to + state.bytes / PARTS * (size_t)i;
-    }
-    double begin = now();
-    must(lull_ckpt_load(info, slices, PARTS, &how), "loading");
-    double seconds = now() - begin;
-    lull_ckpt_info_destroy(info);
-    if (memcmp(to, state.data, state.bytes) != 0) {
-        fputs("bench_ckpt: what was loaded is not what was saved\n", stderr);
-        exit(1);
-    }
-    return 1e-9 * (double)state.bytes / seconds;
-}
+static const char *script; /* torch_save.py */
 
 /* ---- blocked time and bandwidth ---- */
-
-static const char *size_name(size_t bytes) {
-    static char text[24];
-    if (bytes >= 1024 * MIB)
-        snprintf(text, sizeof text, "%zuGiB", bytes / MIB / 1024);
-    else
-        snprintf(text, sizeof text, "%zuMiB", bytes / MIB);
-    return text;
-}
 
 typedef struct figures {
     series_t torch_ms, lazy_ms, eager_ms, sync_ms;
@@ -186,189 +36,158 @@ typedef struct figures {
     series_t torch_lazy; /* a torch.save of the round, for each lazy one */
 } figures_t;
 
-static void one_round(lull_ckpt_t *ckpt, double drain, int lazies, char *to,
-                      figures_t *f) {
+static double gbps(double seconds) {
+    return 1e-9 * (double)state.bytes / seconds;
+}
+
+static void durable_pair(lull_ckpt_t *ckpt, figures_t *f) {
+    settle();
+    double seconds = sync_save(ckpt);
+    add(&f->sync_ms, 1e3 * seconds);
+    add(&f->durable, gbps(seconds));
+    settle();
+    add(&f->fio_write, fio_write(state.bytes));
+}
+
+static void one_round(lull_ckpt_t *ckpt, double cycle, char *to, figures_t *f) {
+    settle();
     double torch_ms = 1e3 * torch_save();
     if (torch_ms > 0)
         add(&f->torch_ms, torch_ms);
-    for (int i = 0; i < lazies; i++) {
-        add(&f->lazy_ms, 1e3 * lazy_save(ckpt, 1.5 * drain));
+    settle();
+    for (int i = 0; i < scale->lazies; i++) {
+        add(&f->lazy_ms, 1e3 * lazy_save(ckpt, 1.5 * cycle));
         if (torch_ms > 0)
             add(&f->torch_lazy, torch_ms);
     }
     must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "committing");
+    settle();
     add(&f->eager_ms, 1e3 * eager_save(ckpt));
-    double seconds = sync_save(ckpt);
-    add(&f->sync_ms, 1e3 * seconds);
-    add(&f->durable, 1e-9 * (double)state.bytes / seconds);
-    add(&f->fio_write, fio_write(state.bytes));
+    durable_pair(ckpt, f);
+    settle();
     add(&f->restore, restore(to));
     add(&f->fio_read, fio_read(state.bytes));
 }
 
-static void show(const char *mode, const figures_t *f) {
-    static const char *const names[] = {"lazy", "eager", "sync"};
+static void show_blocked(const figures_t *f) {
+    static const char *const modes[] = {"lazy", "eager", "sync"};
     const series_t *blocked[] = {&f->lazy_ms, &f->eager_ms, &f->sync_ms};
-    bool raw = strcmp(mode, "raw") == 0;
-    char name[64], goal[64];
+    char name[64];
     for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof name, "%s%s%s/%s/host", names[i], raw ? "" : "+",
-                 raw ? "" : mode, size_name(state.bytes));
-        snprintf(goal, sizeof goal, "%s",
-                 i > 0                       ? ""
-                 : state.bytes >= 4096 * MIB ? "ratio 500"
-                 : state.bytes >= 1024 * MIB ? "ratio 100"
-                 : state.bytes <= 64 * MIB   ? "2 ms"
-                                             : "");
-        emit_less(name, (row_t){"blocked_ms", "ms", blocked[i], "torch.save",
-                                i == 0 ? &f->torch_lazy : &f->torch_ms, 0,
-                                goal[0] ? goal : NULL});
-        if (i == 0)
-            printf("%-20s mean %.4g ms, p99 %.4g ms\n", "", mean(&f->lazy_ms),
-                   at(&f->lazy_ms, 0.99));
+        snprintf(name, sizeof name, "%s/%s/host", modes[i],
+                 size_name(state.bytes));
+        emit_less(name,
+                  (row_t){.metric = "blocked_ms",
+                          .unit = "ms",
+                          .ours = blocked[i],
+                          .baseline = "torch.save",
+                          .theirs = i == 0 ? &f->torch_lazy : &f->torch_ms});
     }
-    snprintf(name, sizeof name, "sync%s%s/%s/host", raw ? "" : "+",
-             raw ? "" : mode, size_name(state.bytes));
-    emit_more(name, (row_t){"durable_GBps", "GB/s", &f->durable, "fio write",
-                            &f->fio_write, 0, "ratio 0.95"});
-    emit_more(name, (row_t){"restore_GBps", "GB/s", &f->restore, "fio read",
-                            &f->fio_read, 0, "ratio 0.90"});
+    snprintf(name, sizeof name, "lazy/%s/host", size_name(state.bytes));
+    row_t row = {.unit = "ms", .baseline = "torch.save", .n = f->lazy_ms.n};
+    row.metric = "blocked_mean_ms";
+    emit_one(name, row, mean(&f->lazy_ms), mean(&f->torch_ms));
+    row.metric = "blocked_p99_ms";
+    emit_one(name, row, at(&f->lazy_ms, 0.99), at(&f->torch_ms, 0.99));
 }
 
-/* Measures with a codec (NULL: raw); returns the seconds of a drain. */
-static double measure(const char *codec, int rounds, int lazies, char *to) {
+static void show(const figures_t *f) {
+    char name[64];
+    show_blocked(f);
+    snprintf(name, sizeof name, "sync/%s/host", size_name(state.bytes));
+    emit_more(name, (row_t){.metric = "durable_GBps",
+                            .unit = "GB/s",
+                            .ours = &f->durable,
+                            .baseline = "fio write",
+                            .theirs = &f->fio_write});
+    emit_more(name, (row_t){.metric = "restore_GBps",
+                            .unit = "GB/s",
+                            .ours = &f->restore,
+                            .baseline = "fio read",
+                            .theirs = &f->fio_read});
+}
+
+/* Returns the seconds in which a checkpoint drains, again and again: with
+ * what retention deletes for it, which on some disks takes half as long as
+ * writing. */
+static double warm_up(lull_ckpt_t *ckpt) {
+    series_t cycle = {.n = 0};
+    for (int i = 0; i < 2; i++) /* the first touch of a disk is slow */
+        (void)sync_save(ckpt);
+    (void)torch_save();
+    (void)fio_write(state.bytes);
+    for (int i = 0; i < 3; i++) {
+        settle();
+        double begin = now();
+        (void)sync_save(ckpt);
+        settle();
+        add(&cycle, now() - begin);
+    }
+    return at(&cycle, 0.5);
+}
+
+/* Returns the seconds of a drain. */
+static double measure(bool largest, char *to) {
     figures_t f;
     memset(&f, 0, sizeof f);
-    lull_ckpt_t *ckpt = open_engine(codec, NULL);
-    lull_ckpt_stats_t stats = {.size = sizeof stats};
-    double drain = 0;
-    for (int i = 0; i < 2; i++) /* the first touch of a disk is slow */
-        drain = sync_save(ckpt);
-    (void)torch_save();
-    for (int i = 0; i < rounds; i++)
-        one_round(ckpt, drain, lazies, to, &f);
-    must(lull_ckpt_stats(ckpt, &stats), "counters");
-    show(codec ? codec : "raw", &f);
-    if (codec != NULL && stats.bytes_copied > 0)
-        printf("%-20s %.1f %% of the bytes saved, %.2f GB/s coding\n", "",
-               100.0 * (double)stats.bytes_saved / (double)stats.bytes_copied,
-               1e-9 * (double)stats.bytes_copied / stats.encode_s);
+    lull_ckpt_t *ckpt = open_engine(NULL, NULL);
+    double cycle = warm_up(ckpt);
+    for (int i = 0; i < scale->rounds; i++)
+        one_round(ckpt, cycle, to, &f);
+    for (int i = scale->rounds; largest && i < scale->pairs; i++)
+        durable_pair(ckpt, &f);
+    show(&f);
     close_engine(ckpt);
     return at(&f.sync_ms, 0.5) / 1e3;
 }
 
-/* ---- a whole run, a checkpoint every step ---- */
+/* ---- coded saves, against raw ones ---- */
 
-typedef struct device_state {
-    lull_device_t *device;
-    lull_stream_t stream;
-    void *data;
-    lull_ckpt_tensor_t tensors[PARTS];
-} device_state_t;
-
-static void make_device(device_state_t *d) {
-    must(lull_device_open("sim", &d->device), "the sim device");
-    must(lull_sim_stream_create(d->device, &d->stream), "a stream");
-    must(lull_sim_alloc(d->device, state.bytes, &d->data), "memory of sim");
-    must(lull_sim_write(d->device, d->data, state.data, state.bytes), "sim");
-    for (int i = 0; i < PARTS; i++) {
-        d->tensors[i] = state.tensors[i];
-        d->tensors[i].data = (char *)d->data + state.bytes / PARTS * (size_t)i;
-    }
-}
-
-static void drop_device(device_state_t *d) {
-    lull_sim_free(d->device, d->data);
-    lull_sim_stream_destroy(d->device, d->stream);
-    lull_device_destroy(d->device);
-}
-
-typedef enum how { NONE, TORCH, SYNC, LAZY } how_t;
-
-/* Seconds of `steps` steps of `compute` seconds, all of it durable. */
-static double whole_run(how_t how, int steps, double compute) {
-    device_state_t d;
-    lull_ckpt_t *ckpt = NULL;
-    lull_sim_kernel_t work = LULL_SIM_KERNEL_INIT;
-    make_device(&d);
-    work.seconds = compute;
-    if (how == SYNC || how == LAZY)
-        ckpt = open_engine(NULL, d.device);
-    double begin = now();
-    for (int i = 0; i < steps; i++) {
-        if (ckpt != NULL)
-            save(ckpt, d.stream, d.tensors);
-        if (how == TORCH)
-            (void)torch_save();
-        if (how == SYNC)
-            must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "saving");
-        must(lull_sim_launch(d.device, d.stream, &work), "launching");
-        must(lull_sim_stream_wait(d.device, d.stream), "computing");
-        if (how == LAZY)
-            must(lull_ckpt_wait_snapshot(ckpt, NULL, LULL_FOREVER), "waiting");
-    }
-    if (ckpt != NULL)
-        must(lull_ckpt_close(ckpt), "closing an engine");
-    double seconds = now() - begin;
-    lull_ckpt_destroy(ckpt);
-    drop_device(&d);
-    return seconds;
-}
-
-static void measure_runs(bool has_torch, double drain, int steps, int rounds) {
-    series_t lazy = {.n = 0}, sync = lazy, with_torch = lazy, long_lazy = lazy,
-             none = lazy;
+static void measure_codec(const char *codec) {
+    series_t raw_gbps = {.n = 0}, gbs = raw_gbps, raw_ms = raw_gbps,
+             ms = raw_gbps, saved = raw_gbps;
     char name[64];
-    for (int i = 0; i < rounds; i++) {
-        if (has_torch)
-            add(&with_torch, whole_run(TORCH, steps, 1.2 * drain));
-        add(&lazy, whole_run(LAZY, steps, 1.2 * drain));
-        add(&sync, whole_run(SYNC, steps, 1.2 * drain));
-        add(&none, whole_run(NONE, steps, 1.5 * drain));
-        add(&long_lazy, whole_run(LAZY, steps, 1.5 * drain));
+    lull_ckpt_stats_t stats = {.size = sizeof stats};
+    for (int i = 0; i < scale->rounds + 1; i++) {
+        double seconds[2], blocked[2];
+        for (int coded = 0; coded < 2; coded++) {
+            lull_ckpt_t *ckpt = open_engine(coded ? codec : NULL, NULL);
+            settle();
+            seconds[coded] = sync_save(ckpt);
+            blocked[coded] = 1e3 * lazy_save(ckpt, 1.5 * seconds[coded]);
+            must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "saving");
+            must(lull_ckpt_stats(ckpt, &stats), "counters");
+            close_engine(ckpt);
+        }
+        if (i == 0)
+            continue; /* warming up */
+        add(&raw_gbps, gbps(seconds[0]));
+        add(&gbs, gbps(seconds[1]));
+        add(&raw_ms, blocked[0]);
+        add(&ms, blocked[1]);
+        add(&saved,
+            100.0 * (double)stats.bytes_saved / (double)stats.bytes_copied);
     }
-    snprintf(name, sizeof name, "lazy/%s/sim", size_name(state.bytes));
-    printf("%-20s %d steps, computing %.3g s (run_vs_none: %.3g s)\n", "",
-           steps, 1.2 * drain, 1.5 * drain);
-    emit_less(name, (row_t){"run_s", "s", &lazy, "torch.save", &with_torch, 0,
-                            "ratio 2.2"});
-    emit_less(name, (row_t){"run_vs_sync", "s", &lazy, "sync", &sync, 0,
-                            "ratio 1.7"});
-    emit_less(name, (row_t){"run_vs_none", "s", &long_lazy, "no checkpoints",
-                            &none, 0, "ratio 0.98; the last drain is in it"});
-}
-
-/* ---- many tensors ---- */
-
-static void measure_many(int rounds) {
-    enum { MANY = 10000, EACH = 256 };
-    lull_ckpt_tensor_t *tensors = calloc(MANY, sizeof *tensors);
-    char(*names)[24] = calloc(MANY, sizeof *names);
-    series_t ms = {.n = 0};
-    if (tensors == NULL || names == NULL)
-        fail("no memory");
-    for (int i = 0; i < MANY; i++) {
-        tensors[i] = state.tensors[0];
-        snprintf(names[i], sizeof names[i], "layer.%d.weight", i);
-        tensors[i].name = names[i];
-        tensors[i].shape[0] = tensors[i].global_shape[0] = EACH;
-    }
-    lull_ckpt_t *ckpt = open_engine(NULL, NULL);
-    for (int i = 0; i < rounds; i++) {
-        lull_ckpt_save_t what = LULL_CKPT_SAVE_INIT;
-        what.step = ++run.step;
-        what.tensors = tensors;
-        what.tensor_count = MANY;
-        double begin = now();
-        must(lull_ckpt_save(ckpt, &what, NULL), "saving");
-        add(&ms, 1e3 * (now() - begin));
-        must(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER), "committing");
-    }
-    close_engine(ckpt);
-    emit("lazy/10000tensors/host",
-         &(row_t){"save_ms", "ms", &ms, NULL, NULL, 0, "5 ms"});
-    free(names);
-    free(tensors);
+    snprintf(name, sizeof name, "sync+%s/%s/host", codec,
+             size_name(state.bytes));
+    emit(name, &(row_t){.metric = "bytes_saved", .unit = "%", .ours = &saved});
+    emit_more(name, (row_t){.metric = "flush_GBps",
+                            .unit = "GB/s",
+                            .ours = &gbs,
+                            .baseline = "raw",
+                            .theirs = &raw_gbps});
+    double ratio = at(&gbs, 0.5) / at(&raw_gbps, 0.5);
+    printf("%-20s coding makes the flush %s on this disk\n", "",
+           ratio > 1.05   ? "faster"
+           : ratio < 0.95 ? "slower"
+                          : "neither faster nor slower");
+    snprintf(name, sizeof name, "lazy+%s/%s/host", codec,
+             size_name(state.bytes));
+    emit_less(name, (row_t){.metric = "blocked_ms",
+                            .unit = "ms",
+                            .ours = &ms,
+                            .baseline = "raw",
+                            .theirs = &raw_ms});
 }
 
 /* ---- all of it ---- */
@@ -386,15 +205,22 @@ static bool fits(size_t bytes) {
     return 4.5 * (double)bytes < 1024.0 * (double)kib;
 }
 
+static bool is_largest(size_t mib) {
+    size_t largest = 0;
+    for (int i = 0; i < 4; i++)
+        if (scale->sizes[i] > largest)
+            largest = scale->sizes[i];
+    return mib == largest;
+}
+
 static void measure_size(size_t mib) {
-    int rounds = run.quick ? 2 : 5, lazies = run.quick ? 2 : 4;
     if (!fits(mib * MIB)) {
         printf("%-20s left out: too little memory is free\n",
                size_name(mib * MIB));
         return;
     }
     make_state(mib * MIB);
-    bool has_torch = torch_begin(run.script, state.bytes);
+    bool has_torch = torch_begin(script, state.bytes);
     if (!has_torch) {
         puts("no torch.save: /usr/bin/python3 has no torch");
         torch_end();
@@ -402,41 +228,67 @@ static void measure_size(size_t mib) {
     char *to = malloc(state.bytes);
     if (to == NULL)
         fail("no memory");
-    if (!run.quick && mib == 4096)
-        rounds = 9;
-    double drain = measure(NULL, rounds, lazies, to);
-    if (mib <= 1024)
-        (void)measure("expo", run.quick ? 1 : rounds, lazies, to);
-    if (mib == 64 || (mib == 1024 && !run.quick))
-        measure_runs(has_torch, drain, run.quick ? 8 : 50, run.quick ? 1 : 3);
-    if (mib == 64)
-        measure_many(run.quick ? 3 : 20);
-    torch_end();
+    double drain = measure(is_largest(mib), to);
     free(to);
+    if (mib <= 512) {
+        measure_codec("expo");
+        measure_runs(has_torch, drain);
+    }
+    torch_end();
     free(state.data);
     folder_empty();
+}
+
+static void measure_rest(void) {
+    make_state(scale->beside * MIB);
+    measure_beside();
+    free(state.data);
+    folder_empty();
+    make_state(MIB);
+    measure_many();
+    free(state.data);
+    folder_empty();
+}
+
+static void usage(void) {
+    fputs("usage: bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR] "
+          "--torch bench/torch_save.py\n",
+          stderr);
+    exit(2);
+}
+
+static bool parse_scale(const char *option) {
+    for (int i = 1; i < SCALES; i++) {
+        if (strcmp(option, scales[i].option) == 0) {
+            scale = &scales[i];
+            return true;
+        }
+    }
+    return false;
 }
 
 static void parse(int argc, char **argv) {
     const char *under = ".";
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
-        if (strcmp(argv[i], "--quick") == 0) {
-            run.quick = true;
-        } else if (strcmp(argv[i], "--json") == 0 && more) {
+        if (parse_scale(argv[i]))
+            continue;
+        if (!more)
+            usage();
+        if (strcmp(argv[i], "--json") == 0) {
             figures_json = fopen(argv[++i], "w");
             if (figures_json == NULL)
                 fail(argv[i]);
-        } else if (strcmp(argv[i], "--dir") == 0 && more) {
+        } else if (strcmp(argv[i], "--dir") == 0) {
             under = argv[++i];
-        } else if (strcmp(argv[i], "--torch") == 0 && more) {
-            run.script = argv[++i];
+        } else if (strcmp(argv[i], "--torch") == 0) {
+            script = argv[++i];
         } else {
-            fprintf(stderr, "usage: bench_ckpt [--json FILE] [--quick] "
-                            "[--dir DIR] --torch bench/torch_save.py\n");
-            exit(2);
+            usage();
         }
     }
+    if (script == NULL)
+        usage();
     folder_make(under);
 }
 
@@ -446,15 +298,15 @@ static void interrupted(int sig) {
 }
 
 int main(int argc, char **argv) {
-    static const size_t sizes[] = {64, 512, 1024, 4096};
     parse(argc, argv);
     signal(SIGINT, interrupted);
     signal(SIGTERM, interrupted);
     signal(SIGPIPE, SIG_IGN);
     if (figures_json != NULL)
         fputs("[", figures_json);
-    for (size_t i = 0; i < (run.quick ? 2 : 4); i++)
-        measure_size(sizes[i]);
+    for (int i = 0; i < 4 && scale->sizes[i] > 0; i++)
+        measure_size(scale->sizes[i]);
+    measure_rest();
     if (figures_json != NULL) {
         fputs("\n]\n", figures_json);
         if (fclose(figures_json) != 0)

@@ -40,18 +40,16 @@ static double pair_ratio(const series_t *ours, const series_t *theirs) {
     return at(&ratios, 0.5);
 }
 
+static int count(const row_t *r) {
+    return r->n > 0 ? r->n : r->ours->n;
+}
+
 static void print_row(const char *name, const row_t *r) {
-    char yardstick[64] = "";
-    printf("%-20s %-13s %9.4g %-4s (%.4g to %.4g, n %d)", name, r->metric,
-           at(r->ours, 0.5), r->unit, at(r->ours, 0), at(r->ours, 1),
-           r->ours->n);
-    if (r->theirs != NULL && r->theirs->n > 0) {
-        snprintf(yardstick, sizeof yardstick, "  %s %.4g, ratio %.3g",
-                 r->baseline, at(r->theirs, 0.5), r->ratio);
-        fputs(yardstick, stdout);
-    }
-    if (r->goal != NULL)
-        printf("  goal: %s", r->goal);
+    printf("%-24s %-15s %9.4g %-4s (%.4g to %.4g, n %d)", name, r->metric,
+           at(r->ours, 0.5), r->unit, at(r->ours, 0), at(r->ours, 1), count(r));
+    if (r->theirs != NULL && r->theirs->n > 0)
+        printf("  %s %.4g, ratio %.3g", r->baseline, at(r->theirs, 0.5),
+               r->ratio);
     putchar('\n');
     fflush(stdout);
 }
@@ -66,7 +64,7 @@ void emit(const char *name, const row_t *r) {
             "\"unit\":\"%s\",\"value\":%.6g,\"min\":%.6g,\"max\":%.6g,"
             "\"n\":%d,",
             any_json ? "," : "", name, r->metric, r->unit, at(r->ours, 0.5),
-            at(r->ours, 0), at(r->ours, 1), r->ours->n);
+            at(r->ours, 0), at(r->ours, 1), count(r));
     if (paired)
         fprintf(figures_json,
                 "\"baseline\":\"%s\",\"baseline_value\":%.6g,\"ratio\":%.6g}",
@@ -87,4 +85,14 @@ void emit_more(const char *name, row_t r) {
     if (r.theirs != NULL)
         r.ratio = pair_ratio(r.ours, r.theirs);
     emit(name, &r);
+}
+
+void emit_one(const char *name, row_t r, double ours, double theirs) {
+    series_t value = {.n = 0}, yardstick = value;
+    add(&value, ours);
+    if (theirs > 0)
+        add(&yardstick, theirs);
+    r.ours = &value;
+    r.theirs = &yardstick;
+    emit_less(name, r);
 }

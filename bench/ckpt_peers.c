@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <lull/lull.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +17,18 @@ static char folder[3000];
 void fail(const char *what) {
     fprintf(stderr, "bench_ckpt: %s: %s\n", what, lull_last_error());
     exit(1);
+}
+
+void must(lull_status_t status, const char *what) {
+    if (status != LULL_OK)
+        fail(what);
+}
+
+void nap(double seconds) {
+    struct timespec t = {(time_t)seconds,
+                         (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    while (seconds > 0 && nanosleep(&t, &t) != 0)
+        continue;
 }
 
 double now(void) {
@@ -35,6 +46,32 @@ void forget(const char *path) {
     if (fd < 0)
         return;
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+}
+
+/* Deleting is the engine's, and in the background. */
+static bool has_trash(const char *path) {
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    bool found = false;
+    while (dir != NULL && !found && (entry = readdir(dir)) != NULL)
+        found = strncmp(entry->d_name, ".trash-", 7) == 0;
+    if (dir != NULL)
+        closedir(dir);
+    return found;
+}
+
+void settle(void) {
+    char path[4096];
+    double until = now() + 60;
+    path_of(path, "ckpt");
+    nap(0.005); /* a commit is known before its trash is trash */
+    while (has_trash(path) && now() < until)
+        nap(0.002);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)syncfs(fd);
     close(fd);
 }
 
@@ -145,7 +182,8 @@ static double fio(const char *how, size_t bytes) {
 double fio_write(size_t bytes) {
     char path[4096];
     path_of(path, "fio.dat");
-    (void)unlink(path);
+    if (unlink(path) == 0)
+        settle();
     return fio("write", bytes);
 }
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes the figures of the README, each against its yardstick in the same run:
-#     bench/run.sh codec|allreduce|ckpt|train-speed|all
+#     bench/run.sh codec|allreduce|ckpt|ckpt-sweep|train-speed|all
 #                  [--json FILE] [--quick] [OPTION...]
+#     bench/run.sh timeline
 # --json: the measurements as one array, of all benchmarks if there are more.
 # codec also takes --only SPEC, --mib N, and NAME=FILE.safetensors instead of
 # what a run of lull-train dumps (kept in build/bench-data), and ends with the
 # table of its goals; --quick: only what has a goal, on gradients.
-# ckpt also takes --dir DIR: the disk.
+# ckpt and ckpt-sweep also take --dir DIR, the disk, and --docs: their tables
+# go into docs/checkpoints.md. timeline makes docs/timeline.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release data=build/bench-data
@@ -14,7 +16,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OPENBLAS_NUM_THREADS=1
 
 usage() {
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
@@ -128,14 +130,50 @@ run_allreduce() {
     /usr/bin/python3 bench/allreduce_goals.py "$figures"
 }
 
+# take_docs [OPTION...]: sets docs where there is --docs, rest to the others.
+take_docs() {
+    docs='' rest=()
+    local word
+    for word in "$@"; do
+        if [ "$word" = --docs ]; then docs=docs/checkpoints.md; else rest+=("$word"); fi
+    done
+}
+
+# Names the machine in the figures, before they go into a page.
+named() {
+    jq --arg machine "$machine" 'map(. + {machine: $machine})' "$1" >"$1.new"
+    mv "$1.new" "$1"
+}
+
 # Debian's python3-torch and fio are its yardsticks.
 run_ckpt() {
-    local figures=$1 quick=$2
+    local figures=$1 quick=$2 docs rest
     shift 2
-    compile bench_ckpt
+    take_docs "$@"
+    compile bench_ckpt lull_train
     # shellcheck disable=SC2086 # no word where it is empty
-    "$build/bin/bench_ckpt" --torch bench/torch_save.py --json "$figures" \
-        $quick "$@"
+    "$build/bin/bench_ckpt" --torch bench/torch_save.py \
+        --json "$figures.engine" $quick ${rest[@]+"${rest[@]}"}
+    # shellcheck disable=SC2086
+    /usr/bin/python3 bench/ckpt_train.py rows --build "$build" \
+        --json "$figures.train" $quick ${rest[@]+"${rest[@]}"}
+    jq -s add "$figures.engine" "$figures.train" >"$figures"
+    named "$figures"
+    /usr/bin/python3 bench/goals.py ckpt "$figures" ${docs:+--into "$docs"}
+}
+
+# The sweep of the DataStates-LLM paper: how often, and by how many ranks.
+run_ckpt_sweep() {
+    local figures=$1 quick=$2 docs rest
+    shift 2
+    take_docs "$@"
+    compile lull_train
+    # shellcheck disable=SC2086
+    /usr/bin/python3 bench/ckpt_train.py sweep --build "$build" \
+        --json "$figures" $quick ${rest[@]+"${rest[@]}"}
+    named "$figures"
+    [ -z "$docs" ] ||
+        /usr/bin/python3 bench/ckpt_train.py table "$figures" "$docs"
 }
 
 # Against eager PyTorch, one thread each.
@@ -164,9 +202,14 @@ run_one() {
 }
 
 # One row for each benchmark: its function is run_NAME, with _ for -.
-benches=(codec allreduce ckpt train-speed)
+benches=(codec allreduce ckpt ckpt-sweep train-speed)
 
 [ $# -ge 1 ] || usage
+if [ "$*" = timeline ]; then
+    compile lull_train
+    exec /usr/bin/python3 bench/timeline.py --build "$build" \
+        --out docs/timeline.svg
+fi
 what=$1 json='' quick='' rest=()
 shift
 case " ${benches[*]} all " in

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "sample.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define ROUNDS 5
@@ -24,6 +25,7 @@ static volatile sig_atomic_t interrupted;
 /* What was measured; seconds. */
 typedef struct result {
     double blocked, durable, load;
+    double cpu;   /* of the engine's threads, in a save */
     double saved; /* share of the bytes that the codec takes off */
 } result_t;
 
@@ -40,6 +42,15 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Processor time of all threads but the calling one. */
+static double others_cpu(void) {
+    struct timespec all, own;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+    return (double)(all.tv_sec - own.tv_sec) +
+           1e-9 * (double)(all.tv_nsec - own.tv_nsec);
+}
+
 static void on_signal(int sig) {
     (void)sig;
     interrupted = 1;
@@ -54,19 +65,6 @@ static int remove_one(const char *path, const struct stat *st, int kind,
     return 0;
 }
 
-/* Numbers as weights are: of a few sizes, their last bits random. */
-static void fill(float *values, uint64_t count) {
-    uint64_t x = 88172645463325252U;
-    for (uint64_t i = 0; i < count; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        values[i] = ((float)(x & 0xfffff) + (float)(x >> 20 & 0xfffff) +
-                     (float)(x >> 40 & 0xfffff) - 1572864.0F) *
-                    3e-8F;
-    }
-}
-
 static lull_status_t save(bench_t *b, uint64_t step, result_t *result) {
     lull_ckpt_tensor_t tensor = LULL_CKPT_TENSOR_INIT;
     lull_ckpt_save_t what = LULL_CKPT_SAVE_INIT;
@@ -78,12 +76,13 @@ static lull_status_t save(bench_t *b, uint64_t step, result_t *result) {
     what.step = step;
     what.tensors = &tensor;
     what.tensor_count = 1;
-    double begin = now();
+    double begin = now(), cpu = others_cpu();
     lull_status_t status = lull_ckpt_save(b->ckpt, &what, NULL);
     result->blocked = now() - begin;
     if (status == LULL_OK)
         status = lull_ckpt_wait_committed(b->ckpt, NULL, LULL_FOREVER);
     result->durable = now() - begin;
+    result->cpu = others_cpu() - cpu;
     return status;
 }
 
@@ -136,7 +135,7 @@ static double median(double values[ROUNDS]) {
 }
 
 static lull_status_t measure(bench_t *b, result_t *out) {
-    double blocked[ROUNDS], durable[ROUNDS], loads[ROUNDS];
+    double blocked[ROUNDS], durable[ROUNDS], loads[ROUNDS], cpu[ROUNDS];
     lull_ckpt_stats_t stats = {.size = sizeof stats};
     progress_t progress;
     result_t one;
@@ -149,6 +148,7 @@ static lull_status_t measure(bench_t *b, result_t *out) {
         status = save(b, 2 + i, &one);
         blocked[i] = one.blocked;
         durable[i] = one.durable;
+        cpu[i] = one.cpu;
         if (status == LULL_OK)
             status = load(b, &one);
         loads[i] = one.load;
@@ -161,6 +161,7 @@ static lull_status_t measure(bench_t *b, result_t *out) {
     out->blocked = median(blocked);
     out->durable = median(durable);
     out->load = median(loads);
+    out->cpu = median(cpu);
     out->saved = (double)stats.bytes_saved / (double)stats.bytes_copied;
     return LULL_OK;
 }
@@ -192,7 +193,9 @@ static void print_people(const bench_t *b, const result_t *r) {
     if (codec != NULL)
         printf("  saved by %-20s %.1f %% of the bytes\n", codec,
                100 * r->saved);
-    puts("\nwhat a rank's checkpoint would cost here\n"
+    printf("  processor time of its threads %s a GiB\n",
+           seconds_text(r->cpu * 1.073741824 / gb));
+    puts("\nthis disk: what a checkpoint of one rank would cost here\n"
          "   state    committed after   loaded in");
     for (uint64_t gib = 1; gib <= 100; gib *= 10) {
         double times = (double)gib * 1073741824.0 / (double)b->bytes;
@@ -205,9 +208,9 @@ static void print_people(const bench_t *b, const result_t *r) {
 
 static void print_json(const bench_t *b, const result_t *r) {
     printf("{\"bytes\":%" PRIu64 ",\"blocked_s\":%.6f,\"durable_s\":%.6f,"
-           "\"load_s\":%.6f,\"durable_GBps\":%.4f,\"restore_GBps\":%.4f,"
-           "\"bytes_saved\":%.4f}\n",
-           b->bytes, r->blocked, r->durable, r->load,
+           "\"load_s\":%.6f,\"cpu_s\":%.6f,\"durable_GBps\":%.4f,"
+           "\"restore_GBps\":%.4f,\"bytes_saved\":%.4f}\n",
+           b->bytes, r->blocked, r->durable, r->load, r->cpu,
            1e-9 * (double)b->bytes / r->durable,
            1e-9 * (double)b->bytes / r->load, r->saved);
 }
@@ -229,7 +232,7 @@ static lull_status_t open_engine(bench_t *b) {
 /* With the folder made and memory there. */
 static int bench(bench_t *b) {
     result_t result = {0};
-    fill(b->values, b->bytes / 4);
+    sample_weights(b->values, b->bytes / 4);
     memset(b->loaded, 0, b->bytes);
     lull_status_t status = open_engine(b);
     if (status != LULL_OK)

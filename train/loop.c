@@ -111,9 +111,11 @@ static void exchange(run_t *run, flags_t *flags) {
     flags->failed_step = saver_failure(run->saver);
     flags->committed = saver_ever_committed(run->saver);
     flags->trouble = run->trouble != LULL_OK;
+    trace_begin(run->trace, "other", "flags");
     lull_status_t status =
         lull_allreduce(LULL_IN_PLACE, flags, sizeof *flags / sizeof(int64_t),
                        LULL_I64, LULL_MAX, run->other);
+    trace_end(run->trace, "other");
     if (status != LULL_OK)
         give_up(train_wrap(status, "the ranks cannot agree"));
 }
@@ -187,7 +189,9 @@ static void tell(run_t *run, step_line_t *line) {
     line->blocked = saver_blocked(run->saver);
     line->bytes_learnt = (double)config->global_batch * config->seq;
     line->flops = model_step_flops(run->model);
+    trace_begin(run->trace, "other", "metrics");
     lull_status_t status = step_line_sum(&run->watch, run->other, line);
+    trace_end(run->trace, "other");
     if (status != LULL_OK)
         give_up(status);
     if (run->groups.rank != 0)

@@ -271,7 +271,9 @@ void saver_save(saver_t *saver, const run_state_t *state) {
     *pending = (pending_t){.record = (size_t)(record - saver->records),
                            .begin = begin};
     lull_status_t status = begin_save(saver, state, &pending->request);
-    record->blocked = pending->blocked = train_now() - begin;
+    double end = train_now();
+    add_span(saver, "blocked", state->step, (double[]){begin, end});
+    record->blocked = pending->blocked = end - begin;
     saver->blocked += pending->blocked;
     if (status == LULL_OK) {
         ++saver->pending_count;
@@ -291,7 +293,9 @@ void saver_before_update(saver_t *saver) {
         double begin = train_now();
         /* A failed save holds nothing back: saver_poll tells of it. */
         lull_ckpt_wait_snapshot(saver->ckpt, pending->request, LULL_FOREVER);
-        double held = train_now() - begin;
+        double end = train_now(), held = end - begin;
+        add_span(saver, "blocked", saver->records[pending->record].step,
+                 (double[]){begin, end});
         pending->taken = true;
         pending->blocked += held;
         saver->blocked += held;

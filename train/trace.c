@@ -13,8 +13,9 @@ enum { SPANS_MOST = 200000, DEPTH_MOST = 8, TAG = 77 };
 
 /* Lanes in the order in which a person wants to see them. */
 static const char *const lanes[] = {
-    "forward", "backward", "optimizer", "tp",       "pp",     "dp",
-    "param",   "other",    "staging",   "flushing", "commit", "validation",
+    "forward",  "backward", "optimizer",  "tp",      "pp",
+    "dp",       "param",    "other",      "blocked", "staging",
+    "flushing", "commit",   "validation",
 };
 enum { LANE_COUNT = sizeof lanes / sizeof lanes[0] };
 

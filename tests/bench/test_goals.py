@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """bench/codec_goals.py: what is reached, missed and not measured, of which
-data; and bench/run.sh says how it is used. Given: the folder bench."""
+data; bench/goals.py: the same of checkpoints, and a table put into a page; and
+bench/run.sh says how it is used. Given: the folder bench."""
 import json
 import subprocess
 import sys
@@ -68,6 +69,39 @@ _, text = goals([row("zfp:8/gaussian/f32/avx2", "encode_GBps", "libzfp", 5)])
 check("synthetic data is called so", "synthetic" in text, text)
 _, text = goals([row("zfp:8/zeros/f32/avx2", "encode_GBps", "libzfp", 5)])
 check("nothing is judged on zeros", "nothing to judge" in text, text)
+
+def ckpt_row(case, metric, value, ratio):
+    return {**row(case, metric, "a yardstick", ratio), "bench": "ckpt",
+            "unit": "ms", "value": value, "machine": "a machine"}
+
+
+with tempfile.TemporaryDirectory() as folder:
+    with open(f"{folder}/figures", "w") as file:
+        json.dump([ckpt_row("lazy/64MiB/host", "blocked_mean_ms", 3, 90),
+                   ckpt_row("lazy/64MiB/host", "blocked_p99_ms", 2, 50),
+                   ckpt_row("lazy/1GiB/host", "blocked_mean_ms", 1, 100),
+                   ckpt_row("sync/4GiB/host", "durable_GBps", 1, 0.94)], file)
+    command = ["/usr/bin/python3", f"{BENCH}/goals.py", "ckpt",
+               f"{folder}/figures", "--into", f"{folder}/page"]
+    with open(f"{folder}/page", "w") as file:
+        file.write("before\n<!-- ckpt -->\nold\n<!-- /ckpt -->\nafter\n")
+    text = subprocess.run(command, check=True, capture_output=True,
+                          text=True).stdout
+    with open(f"{folder}/page") as file:
+        page = file.read()
+    check("counts of ckpt", "2 yes, 2 no, " in text, text)
+    check("around the table", page.startswith("before\n<!-- ckpt -->\n| ") and
+          page.endswith("<!-- /ckpt -->\nafter\n") and "old" not in page, page)
+    check("a value is judged", "| 3 ms | ≤ 2 ms | no |" in page, page)
+    check("a ratio is judged", "| 0.94 (1 ms, a yardstick 1) | ≥ 0.95 | no |"
+          in page, page)
+    check("the machine", "On a machine." in page, page)
+    with open(f"{folder}/page", "w") as file:
+        file.write("no marks")
+    result = subprocess.run(command, capture_output=True, text=True)
+    check("a page without marks", result.returncode == 1 and
+          "no place" in result.stderr, result)
+
 for words in ([], ["nonsense"], ["all", "--only", "mpc"], ["codec", "--json"]):
     result = subprocess.run([f"{BENCH}/run.sh", *words], capture_output=True,
                             text=True)
