@@ -70,7 +70,8 @@ LULL_API lull_status_t lull_policy_check(const char *policy);
 /* A policy is "none" (MPI's own calls), a codec for all roles ("mpc",
  * "zfp:8", "bf16", "mxint8", "expo", "raw"; parameters then travel raw if it is
  * lossy), a preset ("mzhybrid[:R]": dp zfp:R (8), else mpc;
- * "zhybrid[:RM[,RD]]": tp and pp zfp:RM (16), dp zfp:RD (8), param raw), or
+ * "zhybrid[:RM[,RD]]": tp and pp zfp:RM (16), dp zfp:RD (8), param raw;
+ * "mxhybrid": dp mxint8, tp and pp bf16, param raw), or
  * keys: "dp=zfp:8;tp=mpc;pp=mpc;param=mpc". Further keys: min=BYTES (default
  * 16384: smaller collectives go to MPI's own call, smaller messages raw). Keys
  * may follow a codec or preset: "mpc;min=0". A zfp rate at or above a type's

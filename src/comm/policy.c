@@ -310,12 +310,30 @@ static lull_status_t set_zhybrid(parser_t *p, word_t w, word_t args) {
     return status == LULL_OK ? set_zfp(p, LULL_ROLE_DP, low) : status;
 }
 
+/* As zhybrid, of codecs that take less time than ZFP. */
+static lull_status_t set_mxhybrid(parser_t *p, word_t w, word_t args) {
+    static const char *const specs[LULL_ROLE_OTHER] = {
+        [LULL_ROLE_DP] = "mxint8",
+        [LULL_ROLE_TP] = "bf16",
+        [LULL_ROLE_PP] = "bf16",
+        [LULL_ROLE_PARAM] = "raw",
+    };
+    (void)w;
+    if (args.at != NULL)
+        return complain(p, LULL_ERR_INVALID, args.at - 1,
+                        "this preset takes no parameter");
+    for (unsigned role = 0; role < LULL_ROLE_OTHER; role++)
+        set_one(p, role, specs[role]);
+    return LULL_OK;
+}
+
 static const struct preset {
     const char *name;
     lull_status_t (*set)(parser_t *p, word_t w, word_t args);
 } presets[] = {
     {"mzhybrid", set_mzhybrid},
     {"zhybrid", set_zhybrid},
+    {"mxhybrid", set_mxhybrid},
 };
 
 /* The first part, where it is no key: a preset, or a codec for all roles. */

@@ -142,6 +142,10 @@ int main(int argc, char **argv) {
              "dp=zfp:8;tp=zfp:12;pp=zfp:12;param=raw;min=16384;hier=0");
     accepted("zhybrid:12,6.5",
              "dp=zfp:6.5;tp=zfp:12;pp=zfp:12;param=raw;min=16384;hier=0");
+    accepted("mxhybrid",
+             "dp=mxint8;tp=bf16;pp=bf16;param=raw;min=16384;hier=0");
+    accepted("mxhybrid;tp=none;min=0",
+             "dp=mxint8;tp=none;pp=bf16;param=raw;min=0;hier=0");
     accepted("dp=zfp:8;tp=mpc;pp=mxint8",
              "dp=zfp:8;tp=mpc;pp=mxint8;param=none;min=16384;hier=0");
     accepted("zfp:8;param=mpc;min=5",
@@ -167,6 +171,7 @@ int main(int argc, char **argv) {
     refused("bf16:3", LULL_ERR_INVALID, 5);
     refused("mzhybrid:", LULL_ERR_INVALID, 10);
     refused("zhybrid:,8", LULL_ERR_INVALID, 9);
+    refused("mxhybrid:8", LULL_ERR_INVALID, 9);
     refused("none;min=12k", LULL_ERR_INVALID, 12);
     refused("none;min=", LULL_ERR_INVALID, 10);
     refused("none;min=99999999999999999999", LULL_ERR_INVALID, 10);

@@ -36,6 +36,12 @@ for policy, error, least in (("mpc;min=0", 1e-5, 0.5),
         check(f"{policy}: ratio of {role}", ratio(lines, role) > least,
               ratio(lines, role))
     check(f"{policy}: other is never coded", ratio(lines, "other") == 1.0)
+# What codes without loss changes no bit of what lull's own algorithm does.
+raw = [(line["loss"], line["grad_norm"]) for line in curve("raw;min=0")]
+for policy in ("mpc;min=0", "expo;min=0"):
+    got = [(line["loss"], line["grad_norm"]) for line in curve(policy)]
+    check(f"{policy}: the curve of raw, bit for bit", got == raw,
+          list(zip(got, raw)))
 # The same weights in a run that codes nothing have the same validation loss.
 must(BIG, {**MODEL, "comm": "zhybrid;min=0", "ckpt-dir": "ckpt",
            "metrics": "coded"})
