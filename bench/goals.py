@@ -108,9 +108,9 @@ def table(wanted, figures):
                judge(row, kind, goal))
 
 
-def print_table(rows):
-    rows = [HEAD, *rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+def print_table(rows, head=HEAD):
+    rows = [head, *rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
         print("  ".join(text.ljust(width)
                         for text, width in zip(row, widths)).rstrip())

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the figures of the README, each against its yardstick in the same run:
-#     bench/run.sh codec|allreduce|ckpt|ckpt-sweep|train-speed|all
+#     bench/run.sh codec|allreduce|ckpt|ckpt-sweep|train|train-speed|all
 #                  [--json FILE] [--quick] [OPTION...]
 #     bench/run.sh timeline
 # --json: the measurements as one array, of all benchmarks if there are more.
@@ -8,7 +8,10 @@
 # what a run of lull-train dumps (kept in build/bench-data), and ends with the
 # table of its goals; --quick: only what has a goal, on gradients.
 # ckpt and ckpt-sweep also take --dir DIR, the disk, and --docs: their tables
-# go into docs/checkpoints.md. timeline makes docs/timeline.svg.
+# go into docs/checkpoints.md. timeline makes docs/timeline.svg. train (an
+# hour; root) also takes --only loss|speed, --data FILE, and --docs: into
+# docs/experiments.md, and plots beside it. Whole runs are kept in
+# build/bench-train and not made again by the same programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/release data=build/bench-data
@@ -16,7 +19,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OPENBLAS_NUM_THREADS=1
 
 usage() {
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
@@ -176,6 +179,26 @@ run_ckpt_sweep() {
         /usr/bin/python3 bench/ckpt_train.py table "$figures" "$docs"
 }
 
+# Under each scheme of compression: the loss of whole runs on this host, and
+# the speed of short ones on an emulated cluster, so as root.
+run_train() {
+    local figures=$1 quick=$2 keep=build/bench-train out docs rest
+    shift 2
+    take_docs "$@"
+    compile lull_train yield_sleeps
+    [ -z "$quick" ] || keep=$keep-quick
+    out=$keep
+    [ -z "$json" ] || out=$(dirname "$json")
+    # shellcheck disable=SC2086
+    bench/train.py --build "$build" --keep "$keep" --json "$figures" \
+        $quick ${rest[@]+"${rest[@]}"}
+    named "$figures"
+    bench/train_goals.py "$figures" ${docs:+--into docs/experiments.md}
+    [ -z "$docs" ] || out=docs
+    bench/train_report.py "$figures" "$keep" "$out" \
+        ${docs:+--into docs/experiments.md}
+}
+
 # Against eager PyTorch, one thread each.
 run_train_speed() {
     local figures=$1 quick=$2
@@ -202,7 +225,7 @@ run_one() {
 }
 
 # One row for each benchmark: its function is run_NAME, with _ for -.
-benches=(codec allreduce ckpt ckpt-sweep train-speed)
+benches=(codec allreduce ckpt ckpt-sweep train train-speed)
 
 [ $# -ge 1 ] || usage
 if [ "$*" = timeline ]; then
@@ -222,7 +245,7 @@ absolute() {
 }
 while [ $# -gt 0 ]; do
     case $1 in
-    --json | --dir)
+    --json | --dir | --data)
         [ $# -ge 2 ] || usage
         path=$(absolute "$2")
         if [ "$1" = --json ]; then json=$path; else rest+=("$1" "$path"); fi
