@@ -9,6 +9,11 @@
 
 enum { VOCABULARY = 256 }; /* bytes */
 
+typedef struct tier_texts {
+    const char *text[LULL_CKPT_TIERS_MAX];
+    int count;
+} tier_texts_t;
+
 typedef struct config {
     /* model */
     int layers, hidden, heads, seq;
@@ -35,8 +40,9 @@ typedef struct config {
     int64_t ckpt_every;
     lull_ckpt_mode_t ckpt_mode;
     uint64_t ckpt_buffer;
-    const char *ckpt_codec; /* NULL: raw */
-    double commit_timeout;  /* seconds */
+    const char *ckpt_codec;  /* NULL: raw */
+    tier_texts_t ckpt_tiers; /* as given, fast to slow */
+    double commit_timeout;   /* seconds */
     int keep_last;
     int64_t keep_every;
     /* sampling */

@@ -7,8 +7,9 @@
 
 #include "agree.h"
 #include "manual.h"
+#include "tiers.h"
 
-typedef enum kind { INT, LONG, SEED, REAL, TEXT, BYTES, MODE } kind_t;
+typedef enum kind { INT, LONG, SEED, REAL, TEXT, BYTES, MODE, TIER } kind_t;
 
 typedef struct row {
     const char *name, *argument;
@@ -71,6 +72,9 @@ static const row_t rows[] = {
      1048576, 1e15, "staging memory of a rank; K, M and G are understood"},
     {"ckpt-codec", "POLICY", TEXT, OPTION_FREE, AT(ckpt_codec), NULL, 0, 0,
      "compression of checkpoints, as weights=expo,moments=expo"},
+    {"ckpt-tier", "DIR[,KEY=N]...", TIER, OPTION_FREE, AT(ckpt_tiers), NULL, 0,
+     0,
+     "slower place, drained to; again for more; keep-last, keep-every, files"},
     {"commit-timeout", "SECONDS", REAL, OPTION_FREE, AT(commit_timeout), "600",
      1, 1e6, "a checkpoint that not all ranks wrote by then is given up"},
     {"keep-last", "N", INT, OPTION_FREE, AT(keep_last), "0", 0, MANY,
@@ -122,6 +126,7 @@ static void *field(config_t *config, const row_t *row) {
 static lull_status_t refuse(const row_t *row, const char *text) {
     char wanted[96];
     switch (row->kind) {
+    case TIER:
     case MODE:
         snprintf(wanted, sizeof wanted, "%s", row->argument);
         break;
@@ -214,9 +219,25 @@ static lull_status_t set_number(config_t *config, const row_t *row,
     return LULL_OK;
 }
 
+/* Each time one more. */
+static lull_status_t add_tier(tier_texts_t *tiers, const row_t *row,
+                              const char *text) {
+    tier_spec_t spec;
+    lull_status_t status = tier_parse(text, &spec);
+    if (status != LULL_OK)
+        return status;
+    if (tiers->count == LULL_CKPT_TIERS_MAX)
+        return train_fail(LULL_ERR_INVALID, "--%s %s: give at most %d",
+                          row->name, text, LULL_CKPT_TIERS_MAX);
+    tiers->text[tiers->count++] = text;
+    return LULL_OK;
+}
+
 static lull_status_t set(config_t *config, const row_t *row, const char *text) {
     if (row->kind == MODE)
         return set_mode(config, row, text);
+    if (row->kind == TIER)
+        return add_tier(field(config, row), row, text);
     if (row->kind != TEXT)
         return set_number(config, row, text);
     if (*text == '\0' && row->offset != AT(prompt))
@@ -331,6 +352,9 @@ static void as_text(const config_t *config, const row_t *row, char *text) {
     case MODE:
         snprintf(text, OPTION_TEXT_MAX, "%s",
                  modes[*(const lull_ckpt_mode_t *)at]);
+        break;
+    case TIER:
+        text[0] = '\0'; /* it is of no run's identity */
         break;
     case TEXT:
         text[0] = '\0';

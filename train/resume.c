@@ -24,7 +24,9 @@ static void tell_skipped(resume_t *resume, const lull_comm_t *other) {
         if (resume->told < SKIPPED_MOST && lull_comm_rank(other) == 0)
             train_say("lull-train: passing over checkpoint step %" PRIu64
                       " in %s: %s",
-                      resume->skipped[resume->told].step, resume->dir,
+                      resume->skipped[resume->told].step,
+                      resume->dirs.count > 1 ? "one tier"
+                                             : resume->dirs.dirs[0],
                       resume->skipped[resume->told].why);
     }
 }
@@ -33,6 +35,7 @@ static void tell_skipped(resume_t *resume, const lull_comm_t *other) {
 typedef struct found {
     lull_ckpt_id_t id;
     int32_t status;
+    int32_t index;
     int32_t skipped_count;
     skipped_t skipped[SKIPPED_MOST];
 } found_t;
@@ -44,11 +47,16 @@ static void on_skip(void *ctx, lull_ckpt_id_t id, const char *why) {
 static void search(resume_t *resume, uint64_t before_seq, found_t *found) {
     lull_ckpt_find_options_t options = LULL_CKPT_FIND_OPTIONS_INIT;
     options.before_seq = before_seq;
+    /* First another copy of the same. */
+    options.from_tier = before_seq > 0 ? resume->index + 1 : 0;
     options.on_skip = on_skip;
     options.ctx = resume;
-    lull_status_t status = lull_ckpt_find(resume->dir, &options, &found->id);
+    size_t index = 0;
+    lull_status_t status = lull_ckpt_find_in(
+        resume->dirs.dirs, resume->dirs.count, &options, &found->id, &index);
+    found->index = (int32_t)index;
     char what[512];
-    snprintf(what, sizeof what, "--resume %s", resume->dir);
+    snprintf(what, sizeof what, "--resume %s", resume->dirs.dirs[0]);
     train_wrap(status, what);
     found->status = (int32_t)status;
     found->skipped_count = resume->skipped_count;
@@ -67,8 +75,11 @@ static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
         return train_wrap(status, "--resume");
     resume->skipped_count = found.skipped_count;
     memcpy(resume->skipped, found.skipped, sizeof found.skipped);
-    if (found.status == LULL_OK)
+    if (found.status == LULL_OK) {
         resume->id = found.id;
+        resume->index = (size_t)found.index;
+        resume->dir = resume->dirs.dirs[resume->index];
+    }
     return (lull_status_t)found.status;
 }
 
@@ -120,7 +131,11 @@ lull_status_t resume_find(options_t *options, lull_comm_t *other,
     if (config->resume == NULL)
         return LULL_OK;
     bool automatic = strcmp(config->resume, "auto") == 0;
-    out->dir = automatic ? config->ckpt_dir : config->resume;
+    out->dirs.dirs[0] = config->resume;
+    out->dirs.count = 1;
+    if (automatic)
+        tier_dirs_fill(config, &out->dirs);
+    out->dir = out->dirs.dirs[0];
     lull_status_t status = next_one(out, 0, other);
     /* Starts anew only where there is nothing, never over what is there and
      * cannot be read. */

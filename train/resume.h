@@ -9,6 +9,7 @@
 #include "model.h"
 #include "options.h"
 #include "saver.h"
+#include "tiers.h"
 
 enum { SKIPPED_MOST = 8 };
 
@@ -19,7 +20,9 @@ typedef struct skipped {
 } skipped_t;
 
 typedef struct resume {
-    const char *dir; /* NULL: nothing to resume from */
+    const char *dir;  /* that the checkpoint is in; NULL: nothing to resume */
+    tier_dirs_t dirs; /* where it is looked for */
+    size_t index;     /* of dir */
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     char where[512]; /* "checkpoint step 100 in DIR" */
@@ -32,7 +35,8 @@ typedef struct resume {
  * options from it or refuses those that contradict it. With "auto" and no
  * checkpoint at all *out is empty. Those passed over are told with the reason
  * by rank 0, once one is found; where none is, the newest's reason is the
- * failure's. */
+ * failure's. "auto" looks into all tiers: of the newest checkpoint the copy
+ * in the fastest, or if that is bad, in another one. */
 lull_status_t resume_find(options_t *options, lull_comm_t *other,
                           resume_t *out);
 /* Collective. Fills model and state; where a rank cannot, all take the next

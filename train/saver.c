@@ -10,6 +10,7 @@
 
 #include "agree.h"
 #include "identity.h"
+#include "tiers.h"
 
 enum { PENDING_MOST = 8 };
 
@@ -65,9 +66,20 @@ static lull_status_t open_engine(const config_t *config, lull_comm_t *other,
     options.commit_timeout_s = config->commit_timeout;
     options.keep_last = (uint32_t)config->keep_last;
     options.keep_every = (uint64_t)config->keep_every;
+    tier_dirs_t *dirs = calloc(1, sizeof *dirs);
+    if (dirs == NULL)
+        return train_fail(LULL_ERR_NO_MEMORY, "--ckpt-dir: out of memory");
+    tier_dirs_fill(config, dirs);
+    lull_ckpt_tier_t tiers[LULL_CKPT_TIERS_MAX];
+    for (int i = 0; i < config->ckpt_tiers.count; ++i)
+        tiers[i] = dirs->specs[i].tier;
+    options.tiers = tiers;
+    options.tier_count = (size_t)config->ckpt_tiers.count;
     char what[512];
     snprintf(what, sizeof what, "--ckpt-dir %s", config->ckpt_dir);
-    return train_wrap(lull_ckpt_open(&options, out), what);
+    lull_status_t status = lull_ckpt_open(&options, out);
+    free(dirs);
+    return train_wrap(status, what);
 }
 
 lull_status_t saver_open(const options_t *options, lull_comm_t *other,
@@ -341,6 +353,17 @@ const save_record_t *saver_records(const saver_t *saver, size_t *count) {
     return saver != NULL ? saver->records : NULL;
 }
 
+/* Closing waits for drains, which may take long. */
+static void tell_drains(const saver_t *saver) {
+    lull_ckpt_stats_t stats = {.size = sizeof stats};
+    if (lull_ckpt_stats(saver->ckpt, &stats) == LULL_OK &&
+        stats.drain_pending > 0)
+        train_say("note: waiting until %llu checkpoint%s drained to slower "
+                  "tiers",
+                  (unsigned long long)stats.drain_pending,
+                  stats.drain_pending == 1 ? " is" : "s are");
+}
+
 void saver_finish(saver_t *saver) {
     if (saver == NULL)
         return;
@@ -351,6 +374,7 @@ void saver_finish(saver_t *saver) {
         lull_ckpt_test(saver->ckpt, saver->pending[0].request, &at);
         settle(saver, 0, &at);
     }
+    tell_drains(saver);
     lull_status_t status = lull_ckpt_close(saver->ckpt);
     if (status != LULL_OK && saver->record_count > 0 &&
         !saver->records[saver->record_count - 1].failed)

@@ -181,9 +181,14 @@ static lull_status_t lead_commit(lull_ckpt_request_t *save, uint64_t *seq) {
                            .run_id = save->ckpt->run_id,
                            .number = save->number,
                            .history = &save->ckpt->history};
-    if (save->ckpt->tiers != NULL)
-        place.lock = &save->ckpt->tiers->lock;
+    lull__tiers_t *tiers = save->ckpt->tiers;
+    if (tiers != NULL) {
+        place.lock = &tiers->lock;
+        pthread_mutex_lock(&tiers->naming);
+    }
     status = lull__publish(&place, &manifest);
+    if (tiers != NULL)
+        pthread_mutex_unlock(&tiers->naming);
     lull__collect_free(&manifest);
     return status;
 }

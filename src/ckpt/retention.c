@@ -74,6 +74,16 @@ lull__history_row_t *lull__history_find(const lull__history_t *history,
     return NULL;
 }
 
+void lull__history_drop(lull__history_t *history,
+                        const lull__history_row_t *row) {
+    lull__history_row_t *at = lull__history_find(history, row);
+    if (at == NULL)
+        return;
+    size_t behind = (size_t)(history->rows + history->count - (at + 1));
+    memmove(at, at + 1, behind * sizeof *at);
+    history->count--;
+}
+
 void lull__history_free(lull__history_t *history) {
     free(history->rows);
     *history = (lull__history_t){0};
@@ -182,8 +192,8 @@ lull_status_t lull__trash(const lull__retention_t *what, const char *name,
                : lull__trash_delete(what->dir, trash);
 }
 
-static bool keeps(const lull__retention_t *what, const lull__history_t *history,
-                  size_t row) {
+bool lull__retention_keeps(const lull__retention_t *what,
+                           const lull__history_t *history, size_t row) {
     /* The newest always stays. */
     size_t newer = history->count - 1 - row;
     if (newer == 0 || what->keep_last == 0 || newer < what->keep_last)
@@ -193,7 +203,7 @@ static bool keeps(const lull__retention_t *what, const lull__history_t *history,
 }
 
 /* Kept rows move to the front; those at and behind `i`, and the count that
- * keeps() goes by, are as they were until the end. */
+ * is gone by, are as they were until the end. */
 lull_status_t lull__retention_run(const lull__retention_t *what,
                                   lull__history_t *history, size_t *deleted) {
     lull_status_t first = LULL_OK;
@@ -201,8 +211,7 @@ lull_status_t lull__retention_run(const lull__retention_t *what,
     for (size_t i = 0; i < rows; i++) {
         lull__history_row_t row = history->rows[i];
         lull_status_t status = LULL_OK;
-        bool stays = keeps(what, history, i) ||
-                     (what->wanted != NULL && what->wanted(what->ctx, &row));
+        bool stays = lull__retention_keeps(what, history, i);
         if (!stays) {
             lull__entry_name_t name;
             lull__naming_step(name, row.step);

@@ -37,18 +37,17 @@ lull__history_row_t lull__history_row(const lull__manifest_t *manifest);
 /* NULL: not there. */
 lull__history_row_t *lull__history_find(const lull__history_t *history,
                                         const lull__history_row_t *row);
+/* Takes a row out; harmless if it is not there. */
+void lull__history_drop(lull__history_t *history,
+                        const lull__history_row_t *row);
 void lull__history_free(lull__history_t *history);
 
 typedef struct lull__retention {
     const lull__dir_t *dir;
     const char *run_id; /* for names of trash */
     uint64_t save;
-    uint32_t keep_last;  /* 0: all */
-    uint64_t keep_every; /* 0: none */
-    /* NULL, or tells of a row that is not kept by the rules whether something
-     * else still wants it. */
-    bool (*wanted)(void *ctx, const lull__history_row_t *row);
-    void *ctx;
+    uint32_t keep_last;       /* 0: all */
+    uint64_t keep_every;      /* 0: none */
     lull__deleter_t *deleter; /* NULL: deleted before the call returns */
 } lull__retention_t;
 
@@ -56,6 +55,10 @@ typedef struct lull__retention {
  * for the next time. *deleted (may be NULL) counts. */
 lull_status_t lull__retention_run(const lull__retention_t *what,
                                   lull__history_t *history, size_t *deleted);
+
+/* Is a row of the history kept by the rules? */
+bool lull__retention_keeps(const lull__retention_t *what,
+                           const lull__history_t *history, size_t row);
 
 /* Renames DIR/name to trash, syncs DIR, and has it deleted. LULL_ERR_BUSY: a
  * reader holds it. */

@@ -167,6 +167,7 @@ lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
     if (tiers == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "opening tiers");
     pthread_mutex_init(&tiers->lock, NULL);
+    pthread_mutex_init(&tiers->naming, NULL);
     ckpt->tiers = tiers;
     tiers->ckpt = ckpt;
     tiers->count = 1;
@@ -282,34 +283,60 @@ uint64_t lull__tiers_pending(const lull__tiers_t *tiers) {
 
 /* ---- retention ---- */
 
-typedef struct next {
-    const lull__tiers_t *tiers;
-    size_t index;
-} next_t;
+/* With tiers->lock held: a list of what may go, to be freed; *count rows. */
+static lull__history_row_t *rows_to_go(lull__tiers_t *tiers, size_t index,
+                                       const lull__retention_t *what,
+                                       size_t *count) {
+    const lull__history_t *history = tiers->tiers[index].history;
+    lull__history_row_t *rows = calloc(history->count + 1, sizeof *rows);
+    *count = 0;
+    for (size_t i = 0; rows != NULL && i < history->count; i++)
+        if (!lull__retention_keeps(what, history, i) &&
+            !lull__tiers_want(tiers, index + 1, &history->rows[i]))
+            rows[(*count)++] = history->rows[i];
+    return rows;
+}
 
-static bool next_wants(void *ctx, const lull__history_row_t *row) {
-    const next_t *next = ctx;
-    return lull__tiers_want(next->tiers, next->index, row);
+/* What a reader holds stays for the next time. */
+static void delete_row(lull__tiers_t *tiers, size_t index,
+                       const lull__retention_t *what,
+                       const lull__history_row_t *row) {
+    lull__entry_name_t name;
+    lull__naming_step(name, row->step);
+    lull_status_t status = lull__trash(what, name, row->step);
+    if (status == LULL_OK || status == LULL_ERR_NOT_FOUND) {
+        pthread_mutex_lock(&tiers->lock);
+        lull__history_drop(tiers->tiers[index].history, row);
+        pthread_mutex_unlock(&tiers->lock);
+    } else if (status != LULL_ERR_BUSY) {
+        lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
+                  lull_last_error());
+    }
 }
 
 void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save) {
     lull__tier_t *tier = &tiers->tiers[index];
-    next_t next = {tiers, index + 1};
     lull__retention_t what = {.dir = tier->dir,
                               .run_id = tiers->ckpt->run_id,
                               .save = save,
                               .keep_last = tier->keep_last,
                               .keep_every = tier->keep_every,
-                              .wanted = next_wants,
-                              .ctx = &next};
-    what.deleter = index == 0 ? tiers->ckpt->deleter : tier->home->deleter;
+                              .deleter = index == 0 ? tiers->ckpt->deleter
+                                                    : tier->home->deleter};
+    size_t count;
+    if (index == 0)
+        pthread_mutex_lock(&tiers->naming);
     pthread_mutex_lock(&tiers->lock);
-    lull_status_t status = lull__retention_run(&what, tier->history, NULL);
+    lull__history_row_t *rows = rows_to_go(tiers, index, &what, &count);
+    pthread_mutex_unlock(&tiers->lock);
+    for (size_t i = 0; i < count; i++)
+        delete_row(tiers, index, &what, &rows[i]);
+    if (index == 0)
+        pthread_mutex_unlock(&tiers->naming);
+    free(rows);
+    pthread_mutex_lock(&tiers->lock);
     uint64_t pending = lull__tiers_pending(tiers);
     pthread_mutex_unlock(&tiers->lock);
-    if (status != LULL_OK)
-        lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
-                  lull_last_error());
     pthread_mutex_lock(&tiers->ckpt->lock);
     tiers->ckpt->stats.drain_pending = pending;
     pthread_mutex_unlock(&tiers->ckpt->lock);
@@ -341,5 +368,6 @@ void lull__tiers_destroy(lull__tiers_t *tiers) {
         free(tiers->tiers[i].sentence);
     }
     pthread_mutex_destroy(&tiers->lock);
+    pthread_mutex_destroy(&tiers->naming);
     free(tiers);
 }

@@ -1,5 +1,5 @@
 /* Slower directories behind the first: what each holds, what each wants, and
- * the thread of rank 0 that drains. Why so: docs/decisions/0070-tiers.md. */
+ * the thread of rank 0 that drains. Why so: docs/decisions/0071-tiers.md. */
 #ifndef LULL__CKPT_TIERS_H
 #define LULL__CKPT_TIERS_H
 
@@ -10,7 +10,7 @@ typedef struct lull__tier_home {
     lull__dir_t dir, lull_dir;
     lull__lock_t *lock;
     lull__history_t history;
-    lull__deleter_t *deleter; /* under lull__tiers_t.lock */
+    lull__deleter_t *deleter; /* the drainer's */
 } lull__tier_home_t;
 
 /* Index 0 is the engine's own directory. */
@@ -37,9 +37,12 @@ struct lull__tiers {
     lull__tier_t tiers[LULL_CKPT_TIERS_MAX + 1];
     size_t count;
     uint64_t number; /* of partial directories; the drainer's */
-    /* Guards histories, and is held while retention renames to trash. Never
-     * taken with the engine's lock held. */
-    pthread_mutex_t lock;
+    /* Held while names in the first directory change: by a commit, or by
+     * retention, which the drainer runs, too, and which must not take a new
+     * checkpoint for the old one of its step. In the others only the drainer
+     * changes names. Taken before `lock`. */
+    pthread_mutex_t naming;
+    pthread_mutex_t lock; /* guards histories; over no storage call */
     /* Under the engine's lock. */
     uint64_t ticket; /* grows with each reason to look again */
     bool idle;       /* the drainer has nothing that it could do now */

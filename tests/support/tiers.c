@@ -7,17 +7,19 @@
 #include "ckpt.h"
 #include "test.h"
 
-#define ROWS 70001
+uint32_t test_tiers_rows = 70001;
+
+#define ROWS test_tiers_rows
 #define ODD 1003
 
 typedef struct state {
-    uint32_t rows[ROWS];
+    uint32_t rows[TIERS_ROWS_MAX];
     uint16_t half[ODD];
     uint8_t bytes[ODD];
 } state_t;
 
 static void fill(state_t *state, uint64_t version) {
-    test_fill(state->rows, sizeof state->rows, version);
+    test_fill(state->rows, ROWS * sizeof *state->rows, version);
     test_fill(state->half, sizeof state->half, version + 1);
     test_fill(state->bytes, sizeof state->bytes, version + 2);
 }
@@ -101,7 +103,7 @@ static void check_ranks(const lull_ckpt_info_t *info, uint64_t version) {
 
 uint64_t test_tiers_version(const char *dir, lull_ckpt_id_t id) {
     static state_t expected, back;
-    static uint32_t tied[ROWS];
+    static uint32_t tied[TIERS_ROWS_MAX];
     lull_ckpt_info_t *info;
     uint64_t version = 0;
     size_t n;
@@ -116,8 +118,9 @@ uint64_t test_tiers_version(const char *dir, lull_ckpt_id_t id) {
     lull_ckpt_load_options_t load = LULL_CKPT_LOAD_OPTIONS_INIT;
     assert_ok(lull_ckpt_load(info, slices, 4, &load));
     fill(&expected, version);
-    assert_memory_equal(back.rows, expected.rows, sizeof back.rows);
-    assert_memory_equal(tied, expected.rows, sizeof tied);
+    size_t bytes = ROWS * sizeof *tied;
+    assert_memory_equal(back.rows, expected.rows, bytes);
+    assert_memory_equal(tied, expected.rows, bytes);
     assert_memory_equal(back.half, expected.half, sizeof back.half);
     assert_memory_equal(back.bytes, expected.bytes, sizeof back.bytes);
     check_ranks(info, version);

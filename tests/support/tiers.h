@@ -7,6 +7,10 @@
 
 #define TIERS_WORLD 4
 
+/* Rows of the largest tensor; more than a block of 1 MiB a rank if large. */
+#define TIERS_ROWS_MAX 1300001
+extern uint32_t test_tiers_rows; /* 70001 */
+
 /* Saves the state of `version` as `step` on all ranks: parts of tensors, two
  * shards of one name in a rank, an alias, host state of the run and of ranks.
  * Waits until it is committed. */

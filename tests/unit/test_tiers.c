@@ -9,6 +9,7 @@
 
 #include "ckpt.h"
 #include "faultio.h"
+#include "grid.h"
 #include "support.h"
 #include "test.h"
 #include "tiers.h"
@@ -18,6 +19,7 @@ static char base[256], fast[300], slow[300], slower[300];
 static int set_up(void **state) {
     (void)state;
     test_dir_make(base);
+    test_tiers_rows = 70001;
     snprintf(fast, sizeof fast, "%s/fast", base);
     snprintf(slow, sizeof slow, "%s/slow", base);
     snprintf(slower, sizeof slower, "%s/slower", base);
@@ -112,6 +114,7 @@ static void drained_to_every_tier(void **state) {
     assert_int_equal(stats.drain_failed, 0);
     assert_true(stats.drain_bytes > 6 * 280000 && stats.drain_s > 0);
     close_all(&setting, ranks);
+    assert_int_equal(stats.buffer_bytes, 1 << 20);
     const char *dirs[] = {fast, slow, slower};
     for (int t = 0; t < 3; t++) {
         size_t n;
@@ -510,14 +513,37 @@ static void merge_into(uint32_t into, const char *codec) {
 
 static void ranks_files_are_merged(void **state) {
     (void)state;
+    test_tiers_rows = TIERS_ROWS_MAX;
     for (uint32_t into = 1; into <= 5; into++)
         merge_into(into, NULL);
 }
 
 static void coded_files_are_merged(void **state) {
     (void)state;
+    test_tiers_rows = TIERS_ROWS_MAX;
     merge_into(1, "weights=expo");
     merge_into(3, "weights=expo");
+}
+
+static void any_layout_through_a_merged_tier(void **state) {
+    (void)state;
+    uint64_t random = test_seed();
+    for (int round = 0; round < 15; round++) {
+        grid_t grid, other;
+        lull_ckpt_t *ranks[4];
+        uint16_t *whole = grid_random(&grid, &other, &random);
+        setting_t setting = {.tiers = {tier(slow)}, .count = 1};
+        setting.world = 1 + (uint32_t)(test_random(&random) % 4);
+        setting.tiers[0].files = 1 + (uint32_t)(test_random(&random) % 3);
+        setting.codec = test_random(&random) % 2 ? "weights=expo" : NULL;
+        open_all(&setting, ranks);
+        grid_save(&grid, whole, ranks, setting.world);
+        close_all(&setting, ranks);
+        grid_load(&other, whole, slow);
+        free(whole);
+        test_dir_drop(base);
+        assert_int_equal(mkdir(base, 0777), 0);
+    }
 }
 
 /* Damage in a merged file is found and named, wherever it is. */
@@ -635,6 +661,7 @@ int main(void) {
         TEST(a_tier_that_a_rank_does_not_see_is_named),
         TEST(ranks_files_are_merged),
         TEST(coded_files_are_merged),
+        TEST(any_layout_through_a_merged_tier),
         TEST(damage_of_merged_files_is_named),
         TEST(any_call_of_a_drain_may_fail),
         TEST(short_transfers_and_interrupts),

@@ -1,0 +1,183 @@
+/* Power loss, or a kill, after every storage call of a run with two tiers:
+ * after the restart the newest over both is what was committed, what was
+ * drained is in the slow tier whatever became of the fast one, nothing under a
+ * good name is bad, and the next run takes the drains up. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt.h"
+#include "powerio.h"
+#include "support.h"
+#include "test.h"
+#include "tiers.h"
+
+/* Restarts are real but need not survive anything. */
+static int no_sync(const lull__io_t *io, int fd) {
+    (void)io, (void)fd;
+    return 0;
+}
+
+static lull__io_ops_t nosync_ops;
+static lull__io_t nosync = {.ops = &nosync_ops};
+
+static char base[256], dir[300], image[300];
+
+static int set_up(void **state) {
+    (void)state;
+    /* Memory is enough to lose. */
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
+    test_dir_make(base);
+    nosync_ops = *lull__io_system.ops;
+    nosync_ops.sync = no_sync;
+    snprintf(dir, sizeof dir, "%s/live", base);
+    snprintf(image, sizeof image, "%s/image", base);
+    test_tiers_rows = 2000;
+    char command[400];
+    snprintf(command, sizeof command, "mkdir '%s'", dir);
+    return system(command);
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    lull__io_set_default(NULL);
+    test_dir_drop(base);
+    return 0;
+}
+
+typedef struct places {
+    char fast[320], slow[320];
+} places_t;
+
+static places_t places_in(const char *root) {
+    places_t places;
+    snprintf(places.fast, sizeof places.fast, "%s/fast", root);
+    snprintf(places.slow, sizeof places.slow, "%s/slow", root);
+    return places;
+}
+
+typedef struct scenario {
+    const char *name;
+    uint64_t steps[3]; /* saved one after the other; version i + 1 */
+    size_t count;
+    uint32_t keep_fast, keep_slow, files;
+    bool exchange;
+} scenario_t;
+
+static void open_both(const scenario_t *scenario, const places_t *places,
+                      const char *run_id, uint32_t world, lull_ckpt_t **ranks) {
+    lull_ckpt_tier_t tier = LULL_CKPT_TIER_INIT;
+    tier.dir = places->slow;
+    tier.keep_last = scenario->keep_slow;
+    tier.files = scenario->files;
+    for (uint32_t r = 0; r < world; r++) {
+        lull_ckpt_options_t options = test_options(places->fast, r, world);
+        options.run_id = run_id;
+        options.keep_last = scenario->keep_fast;
+        options.tiers = &tier;
+        options.tier_count = 1;
+        assert_ok(lull_ckpt_open(&options, &ranks[r]));
+    }
+}
+
+static void close_both(lull_ckpt_t **ranks, uint32_t world) {
+    for (uint32_t r = 0; r < world; r++) {
+        assert_ok(lull_ckpt_close(ranks[r]));
+        lull_ckpt_destroy(ranks[r]);
+    }
+}
+
+/* What a restart does: looks, opens, drains. Gives the newest version; that of
+ * the slow tier alone in *slow. */
+static uint64_t restart(const scenario_t *scenario, uint64_t *slow) {
+    places_t places = places_in(image);
+    lull_ckpt_t *ckpt;
+    uint64_t before = test_tiers_newest_of(places.fast, places.slow);
+    if (scenario->exchange) {
+        test_tiers_all_whole(places.fast);
+        test_tiers_all_whole(places.slow);
+    }
+    *slow = test_tiers_newest(places.slow);
+    open_both(scenario, &places, "next", 1, &ckpt);
+    close_both(&ckpt, 1);
+    test_tiers_all_whole(places.fast);
+    test_tiers_all_whole(places.slow);
+    assert_int_equal(test_tiers_newest(places.fast), before);
+    assert_int_equal(test_tiers_newest(places.slow), before);
+    assert_int_equal(test_count(places.fast, "."), 1);
+    assert_int_equal(test_count(places.slow, "."), 1);
+    return before;
+}
+
+/* How many of `marks` were passed. */
+static uint64_t passed(const size_t *marks, size_t count, size_t calls) {
+    uint64_t n = 0;
+    while (n < count && calls >= marks[n])
+        n++;
+    return n;
+}
+
+static void lose_power_everywhere(const scenario_t *scenario) {
+    size_t committed[3], drained[3], n = scenario->count;
+    powerio_t *power = powerio_create(dir, scenario->exchange);
+    places_t places = places_in(dir);
+    lull_ckpt_t *ranks[2];
+    lull__io_set_default(powerio_io(power));
+    open_both(scenario, &places, "first", 2, ranks);
+    for (size_t i = 0; i < n; i++) {
+        test_tiers_save(ranks, 2, scenario->steps[i], i + 1);
+        committed[i] = powerio_count(power);
+        assert_ok(lull_ckpt_wait_drained(ranks[0], LULL_FOREVER));
+        drained[i] = powerio_count(power);
+    }
+    close_both(ranks, 2);
+    lull__io_set_default(&nosync);
+    uint64_t seed = test_seed();
+    size_t count = powerio_count(power);
+    printf("%s: %zu calls\n", scenario->name, count);
+    for (size_t calls = committed[0]; calls <= count; calls++)
+        for (int loss = POWER_DROP; loss <= POWER_MIX; loss++) {
+            uint64_t slow, least = passed(committed, n, calls);
+            powerio_rebuild(power, calls, (power_loss_t)loss,
+                            test_random(&seed), image);
+            uint64_t version = restart(scenario, &slow);
+            if (version < least || version > least + 1 ||
+                slow < passed(drained, n, calls))
+                fail_msg("after call %zu (%s), loss %d: version %d, slow %d; "
+                         "%d committed, %d drained",
+                         calls, powerio_describe(power, calls - 1), loss,
+                         (int)version, (int)slow, (int)least,
+                         (int)passed(drained, n, calls));
+            test_dir_drop(image);
+        }
+    powerio_destroy(power);
+}
+
+static void drains_and_retention(void **state) {
+    (void)state;
+    lose_power_everywhere(
+        &(scenario_t){"drains and retention", {1, 2}, 2, 1, 1, 0, true});
+}
+
+static void merging_drains(void **state) {
+    (void)state;
+    lose_power_everywhere(
+        &(scenario_t){"merging drains", {1, 2}, 2, 0, 0, 1, true});
+}
+
+static void the_same_step_without_exchange(void **state) {
+    (void)state;
+    lose_power_everywhere(&(scenario_t){
+        "the same step without exchange", {1, 1}, 2, 0, 0, 1, false});
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(drains_and_retention),
+        TEST(merging_drains),
+        TEST(the_same_step_without_exchange),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
