@@ -89,6 +89,56 @@ static void fill_and_go_on(const char *how) {
     assert_all_whole(2);
 }
 
+static size_t count_whole(void) {
+    lull_ckpt_entry_t *entries;
+    size_t count;
+    assert_ok(lull_ckpt_list(dir, &entries, &count));
+    lull_ckpt_entries_free(entries);
+    assert_all_whole(count);
+    return count;
+}
+
+/* The small disk is the slower tier: it fills, saves go on, and with more room
+ * the rest is drained. */
+static void full_slow_tier(void **state) {
+    (void)state;
+    char command[900], fast[300];
+    snprintf(fast, sizeof fast, "%s/fast", base);
+    snprintf(command, sizeof command,
+             "cd '%s' && mkdir disk && mount -t tmpfs -o size=12m none disk",
+             base);
+    if (system(command) != 0) {
+        printf("[ NOTE ] mounting is not allowed here\n");
+        skip();
+    }
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(fast, 0, 1);
+    lull_ckpt_tier_t tier = LULL_CKPT_TIER_INIT;
+    tier.dir = dir;
+    options.tiers = &tier;
+    options.tier_count = 1;
+    options.keep_last = 1;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    for (uint64_t step = 0; step < 7; step++)
+        assert_ok(save_step(ckpt, step));
+    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NO_SPACE,
+                 dir);
+    size_t drained = count_whole();
+    assert_in_range(drained, 1, 6);
+    lull_ckpt_stats_t stats = {.size = sizeof stats};
+    assert_ok(lull_ckpt_stats(ckpt, &stats));
+    assert_int_equal(stats.drain_pending, 7 - drained);
+    snprintf(command, sizeof command, "mount -o remount,size=64m '%s'",
+             mounted);
+    assert_int_equal(system(command), 0);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    assert_int_equal(count_whole(), 7);
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    assert_int_equal(test_count(fast, "step-"), 1);
+    assert_int_equal(test_count(dir, "."), 1);
+}
+
 static void ext4(void **state) {
     (void)state;
     fill_and_go_on("dd if=/dev/zero of=image bs=1M count=24 && "
@@ -102,6 +152,7 @@ static void tmpfs(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_base, drop_base)
-    const struct CMUnitTest tests[] = {TEST(ext4), TEST(tmpfs)};
+    const struct CMUnitTest tests[] = {TEST(ext4), TEST(tmpfs),
+                                       TEST(full_slow_tier)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

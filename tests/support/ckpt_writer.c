@@ -194,7 +194,7 @@ static lull__manifest_vote_t write_vote(rank_writer_t *writer,
                               .world = writer->ckpt->world,
                               .rank = writer->rank};
     lull__vote_times_t times = {0.001, 0.002, 0.003, 0.004};
-    lull__manifest_vote_t row;
+    lull__manifest_vote_t row = {0};
     lull__vote_writer_t vote;
     lull__memory_t text = {0};
     lull__entry_name_t name;

@@ -88,11 +88,13 @@ SMALL = {"layers": 2, "hidden": 32, "heads": 4, "seq": 32, "global-batch": 8,
 
 
 def options(given):
-    """{"tp": 2, "resume": "auto"} as words; None leaves an option out."""
+    """{"tp": 2, "resume": "auto"} as words; None leaves an option out,
+    a list gives it again."""
     words = []
     for name, value in given.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                words += [f"--{name.replace('_', '-')}", str(one)]
     return words
 
 

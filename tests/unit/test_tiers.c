@@ -583,6 +583,47 @@ static void damage_of_merged_files_is_named(void **state) {
 
 /* ---- a storage call of a drain fails ---- */
 
+/* ... or an allocation. */
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *old, size_t bytes);
+void *__real_aligned_alloc(size_t align, size_t bytes);
+
+static uint64_t allocations, fail_allocation;
+
+static bool no_memory(void) {
+    uint64_t n = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
+    return n == __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
+}
+
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+    return no_memory() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return no_memory() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *old, size_t bytes) {
+    return no_memory() ? NULL : __real_realloc(old, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t bytes) {
+    return no_memory() ? NULL : __real_aligned_alloc(align, bytes);
+}
+
+static void arm_allocation(uint64_t n) {
+    __atomic_store_n(&fail_allocation, n, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
+}
+
+#define NO_MEMORY (-1) /* an error of one_fails */
+
 /* The n-th call since open fails. True: one did. */
 static bool one_fails(uint64_t n, int error, uint32_t merge) {
     setting_t plain = {.world = 2}, setting = {.tiers = {tier(slow)},
@@ -596,17 +637,24 @@ static bool one_fails(uint64_t n, int error, uint32_t merge) {
     test_tiers_save(ranks, 2, 1, 1);
     close_all(&plain, ranks);
     lull_ckpt_options_t options = options_of(&setting, 0);
-    faultio_arm(&fault, n, error);
+    if (error == NO_MEMORY)
+        arm_allocation(n);
+    else
+        faultio_arm(&fault, n, error);
     lull_status_t status = lull_ckpt_open(&options, &ckpt);
     if (status == LULL_OK) {
         status = lull_ckpt_wait_drained(ckpt, LULL_FOREVER);
-        if (status != LULL_OK && strstr(lull_last_error(), base) == NULL)
+        if (status != LULL_OK && error != NO_MEMORY &&
+            strstr(lull_last_error(), base) == NULL)
             fail_msg("call %d: '%s' says no path", (int)n, lull_last_error());
         (void)lull_ckpt_close(ckpt);
         lull_ckpt_destroy(ckpt);
     }
-    bool hit = faultio_hit(&fault);
+    bool hit = error == NO_MEMORY
+                   ? __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >= n
+                   : faultio_hit(&fault);
     faultio_arm(&fault, 0, 0);
+    arm_allocation(0);
     assert_int_equal(test_tiers_newest(fast), 1);
     test_tiers_all_whole(slow);
     open_all(&setting, &ckpt);
@@ -626,6 +674,15 @@ static void any_call_of_a_drain_may_fail(void **state) {
     lull__io_set_default(&fault.io);
     uint64_t n = 1;
     while (one_fails(n, errors[n % 3], n % 2))
+        n++;
+    assert_true(n > 60);
+}
+
+static void any_allocation_of_a_drain_may_fail(void **state) {
+    (void)state;
+    faultio_init(&fault);
+    uint64_t n = 1;
+    while (one_fails(n, NO_MEMORY, n % 2))
         n++;
     assert_true(n > 60);
 }
@@ -664,6 +721,7 @@ int main(void) {
         TEST(any_layout_through_a_merged_tier),
         TEST(damage_of_merged_files_is_named),
         TEST(any_call_of_a_drain_may_fail),
+        TEST(any_allocation_of_a_drain_may_fail),
         TEST(short_transfers_and_interrupts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
