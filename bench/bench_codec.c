@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef BENCH_HUFF0
+#include "huff0.h"
+#endif
 #ifdef BENCH_ZFP
 #include <zfp.h>
 #endif
@@ -214,6 +217,27 @@ static void run_zstd(const array_t *a, yardstick_t *y) {
 }
 #endif
 
+/* expo's other one: Huff0 with the split and the joining that it needs. */
+static void run_huff0(const array_t *a, const char *spec, yardstick_t *y) {
+    (void)a, (void)spec, (void)y;
+#ifdef BENCH_HUFF0
+    if (strcmp(spec, "expo") != 0 || a->dtype != LULL_BF16)
+        return;
+    y->name = "Huff0 of zstd 1.5.4, split and joined in C";
+    double begin = now();
+    size_t bytes = huff0_encode(a->values, a->count, run.stream);
+    add(&y->encode, now() - begin);
+    memset(run.back, 0, 64);
+    begin = now();
+    size_t read = huff0_decode(run.stream, run.back, a->count);
+    add(&y->decode, now() - begin);
+    if (bytes == 0 || read != bytes || memcmp(run.back, a->values, a->bytes)) {
+        fprintf(stderr, "bench_codec: Huff0 failed\n");
+        exit(1);
+    }
+#endif
+}
+
 /* libzfp for zfp, zstd level 1 for what is lossless, memcpy for the rest. */
 static void run_yardstick(const array_t *a, const lull_codec_t *codec,
                           const char *spec, yardstick_t *y) {
@@ -313,9 +337,13 @@ static const char *verdict(double goal, double got) {
     return goal == 0 ? "" : got >= goal ? " ok" : " MISSED";
 }
 
+/* What each array is measured beside. */
+enum { BASE, COPY, HUFF0, YARDSTICKS };
+
 static void report(const struct contender *c, const array_t *a,
-                   const result_t *r, const yardstick_t *y,
-                   const yardstick_t *copy, int isa) {
+                   const result_t *r, const yardstick_t all[YARDSTICKS],
+                   int isa) {
+    const yardstick_t *y = &all[BASE], *copy = &all[COPY], *h = &all[HUFF0];
     char name[128], dtype[16];
     snprintf(dtype, sizeof dtype, "%s", lull_dtype_name(a->dtype));
     for (char *p = dtype; *p; p++)
@@ -330,6 +358,12 @@ static void report(const struct contender *c, const array_t *a,
                          at(&y->decode, 1) / at(&r->decode, 1)};
     emit_value(name, "encode_memcpy", to_copy[0], "memcpy", 1);
     emit_value(name, "decode_memcpy", to_copy[1], "memcpy", 1);
+    if (h->name != NULL) {
+        emit_speed(name, "encode_huff0", a->bytes, &r->encode, h->name,
+                   &h->encode);
+        emit_speed(name, "decode_huff0", a->bytes, &r->decode, h->name,
+                   &h->decode);
+    }
     double ratio = (double)a->bytes / (double)r->bytes;
     bool expo = strcmp(c->spec, "expo") == 0;
     emit_value(name, "size_ratio", ratio, expo ? "entropy bound" : NULL,
@@ -348,6 +382,9 @@ static void report(const struct contender *c, const array_t *a,
                verdict(goal[1], got[1]));
     if (expo)
         printf("  %.3f of the entropy bound", ratio / entropy_bound(a));
+    if (h->name != NULL)
+        printf("  %.1f %.1f times Huff0", at(&h->encode, 1) / at(&r->encode, 1),
+               at(&h->decode, 1) / at(&r->decode, 1));
     printf("\n");
 }
 
@@ -366,15 +403,17 @@ static void measure(const struct contender *c, const array_t *a) {
     }
     static result_t results[ISAS];
     memset(results, 0, sizeof results);
-    yardstick_t base = {0}, copy = {0};
+    yardstick_t all[YARDSTICKS] = {{0}};
     for (int round = 0; round <= run.rounds; round++) {
         if (round == 1) { /* the first is a warm-up */
             for (int isa = 0; isa < ISAS; isa++)
                 results[isa].encode.n = results[isa].decode.n = 0;
-            base.encode.n = base.decode.n = copy.encode.n = copy.decode.n = 0;
+            for (int k = 0; k < YARDSTICKS; k++)
+                all[k].encode.n = all[k].decode.n = 0;
         }
-        run_memcpy(a, &copy);
-        run_yardstick(a, &codec, c->spec, &base);
+        run_memcpy(a, &all[COPY]);
+        run_yardstick(a, &codec, c->spec, &all[BASE]);
+        run_huff0(a, c->spec, &all[HUFF0]);
         for (int isa = 0; isa < ISAS; isa++)
             if (select_isa(isa)) {
                 run_codec(a, &codec, &results[isa]);
@@ -384,7 +423,7 @@ static void measure(const struct contender *c, const array_t *a) {
     }
     for (int isa = 0; isa < ISAS; isa++)
         if (results[isa].encode.n > 0)
-            report(c, a, &results[isa], &base, &copy, isa);
+            report(c, a, &results[isa], all, isa);
 }
 
 /* ---- Data -------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The goals of the codecs beside what bench_codec reached, from its figures:
-bench/codec_goals.py FIGURES.json. Goals are for gradients of a training;
-without them for the synthetic ones, and called so."""
+bench/codec_goals.py [--markdown] FIGURES.json. Goals are for gradients of a
+training; without them for the synthetic ones, and called so. --markdown: a
+table for a README, with the machine, if the figures name it."""
 import json
 import sys
 
@@ -59,31 +60,74 @@ def wanted(figures, data):
             figures, f"{codec}/{data}/{dtype}/{isa}", "size_ratio", yardstick)
 
 
+VERDICTS = ("reached", "missed", "not measured")
+
+
+def judge(figures, data):
+    """Yields codec, instruction set, what, goal, yardstick, what was reached as
+    text, and the verdict."""
+    for spec, isa, what, goal, yardstick, got in wanted(figures, data):
+        verdict = "not measured" if got is None else \
+            "reached" if got >= goal else "missed"
+        text = "-" if got is None else f"{got:.3g}" if goal != RATIO[3] else \
+            f"{got:.4f}"
+        yield spec, isa, what, goal, yardstick, text, verdict
+
+
+def print_plain(rows, made):
+    print(f"\ngoals, on {made}; times the yardstick\n"
+          f"{'codec':<11} {'isa':<9} {'what':<10} {'goal':>6}"
+          f" {'reached':>9}  yardstick")
+    for spec, isa, what, goal, yardstick, text, verdict in rows:
+        print(f"{spec:<11} {isa:<9} {what:<10} {goal:>6g} {text:>9}"
+              f"  {yardstick:<13}  {verdict}")
+    print(", ".join(f"{count} {verdict}" for verdict in VERDICTS
+                    if (count := [row[-1] for row in rows].count(verdict))))
+
+
+def print_markdown(rows, made, machine):
+    """Encode and decode of a goal on one line."""
+    print(f"On {made}, one core" + (f" of {machine}." if machine else ".") +
+          "\n\n| codec | dtype | variant | what | yardstick | goal | reached |"
+          " |\n|---|---|---|---|---|---|---|---|")
+    mark = {"reached": "yes", "missed": "no", "not measured": ""}
+    while rows:
+        spec, isa, what, goal, yardstick, text, verdict = rows.pop(0)
+        goals, texts, marks = [f"{goal:g}"], [text], [mark[verdict]]
+        if what == "encode" and rows and rows[0][1:3] == (isa, "decode"):
+            row = rows.pop(0)
+            what += " / decode"
+            goals.append(f"{row[3]:g}")
+            texts.append(row[5])
+            marks.append(mark[row[6]])
+        if len(set(marks)) == 1:
+            marks = marks[:1]
+        codec, dtype = spec.split("/")
+        print(f"| {codec} | {dtype} | {isa} | {what} | {yardstick} | "
+              f"{' / '.join(goals)} | {' / '.join(texts)} | "
+              f"{' / '.join(marks)} |")
+
+
 def main():
-    if len(sys.argv) != 2:
-        print("usage: codec_goals.py FIGURES.json", file=sys.stderr)
+    markdown = sys.argv[1:2] == ["--markdown"]
+    if len(sys.argv) != 2 + markdown:
+        print("usage: codec_goals.py [--markdown] FIGURES.json",
+              file=sys.stderr)
         return 2
-    with open(sys.argv[1]) as file:
+    with open(sys.argv[-1]) as file:
         figures = json.load(file)
     data = choose_data(figures)
     if data is None:
         print("goals: nothing to judge: no gradients were measured")
         return 0
-    made = " (synthetic: training's may differ)" if data == "gaussian" else ""
-    print(f"\ngoals, on {data}{made}; times the yardstick\n"
-          f"{'codec':<11} {'isa':<9} {'what':<10} {'goal':>6}"
-          f" {'reached':>9}  yardstick")
-    counts = {"reached": 0, "missed": 0, "not measured": 0}
-    for spec, isa, what, goal, yardstick, got in wanted(figures, data):
-        verdict = "not measured" if got is None else \
-            "reached" if got >= goal else "missed"
-        counts[verdict] += 1
-        value = "-" if got is None else f"{got:.3g}" if goal != .99 else \
-            f"{got:.4f}"
-        print(f"{spec:<11} {isa:<9} {what:<10} {goal:>6g} {value:>9}"
-              f"  {yardstick:<13}  {verdict}")
-    print(", ".join(f"{count} {verdict}" for verdict, count in
-                    counts.items() if count))
+    rows = list(judge(figures, data))
+    made = data
+    if data == "gaussian":
+        made += " (synthetic: training's may differ)"
+    if markdown:
+        print_markdown(rows, made, figures[0].get("machine"))
+    else:
+        print_plain(rows, made)
     return 0
 
 

@@ -184,7 +184,9 @@ lull_status_t lull_codec_encode(const lull_codec_t *codec, const void *values,
         return status;
     const lull__codec_row_t *row = lull__codec_row(codec->id);
     lull__out_t to = {.data = out->data, .capacity = out->capacity};
+    lull__past_begin(scratch, count * lull_dtype_bits(codec->dtype) / 8);
     status = row->encode(codec, values, count, &to, scratch);
+    lull__past_end(scratch);
     if (status != LULL_OK)
         return status;
     if (to.unfit)
@@ -202,8 +204,11 @@ lull_status_t lull_codec_decode(const lull_codec_t *codec, const void *stream,
     lull_status_t status = usable(codec, values, stream, count, scratch);
     if (status != LULL_OK)
         return status;
-    return lull__codec_row(codec->id)->decode(codec, stream, bytes, values,
-                                              count, scratch);
+    lull__past_begin(scratch, count * lull_dtype_bits(codec->dtype) / 8);
+    status = lull__codec_row(codec->id)->decode(codec, stream, bytes, values,
+                                                count, scratch);
+    lull__past_end(scratch);
+    return status;
 }
 
 lull_status_t lull_codec_decode_add(const lull_codec_t *codec,

@@ -16,8 +16,30 @@
 #define LULL__SCRATCH_BYTES (60 * 1024)
 struct lull_codec_scratch {
     uint64_t random; /* state of stochastic rounding; survives calls */
+    bool past;       /* what this call writes had better pass by the caches */
     _Alignas(64) uint8_t bytes[LULL__SCRATCH_BYTES];
 };
+
+/* Arrays from this size on are no longer in a core's caches when someone comes
+ * to use them: they are written past them, so that memory is not read before.
+ */
+#define LULL__PAST_BYTES ((uint64_t)16 << 20)
+
+static inline void lull__past_begin(lull_codec_scratch_t *scratch,
+                                    uint64_t bytes) {
+    if (bytes >= LULL__PAST_BYTES && scratch != NULL)
+        scratch->past = true;
+}
+
+/* Such writes are in no order with others until here. */
+static inline void lull__past_end(lull_codec_scratch_t *scratch) {
+    if (scratch == NULL || !scratch->past)
+        return;
+    scratch->past = false;
+#ifdef __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}
 
 /* Where encode writes. In: data, capacity. Out: bytes; unfit. */
 typedef struct lull__out {

@@ -89,6 +89,7 @@ static void set_up(work_t *w, lull_dtype_t dtype,
         w->fields.plane[k] = w->plane[k] = take(&free, layout->block);
     for (unsigned k = 0; k < layout->bits; k++)
         w->fields.bits[k] = w->bits[k] = take(&free, layout->block / 8);
+    w->fields.past = scratch->past;
     if (dtype == LULL_F64)
         w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
 }
@@ -111,63 +112,6 @@ static size_t bound(const lull_codec_t *codec, size_t count) {
     return HEADER + blocks_of(layout, count) + count * layout->size;
 }
 
-/* ---- f64: exponents of 11 bits to symbols ------------------------------ */
-
-/* Symbol 0 is exponent 0, symbols 1 to 254 are base + 1 to base + 254, and 255
- * is any other, which then stands in a list. */
-enum { FAR = 255, BASE_MOST = 2047 - 254 };
-
-/* Base: the middle of some exponents, so that a few far values do not move
- * it. */
-static unsigned choose_base(const uint16_t *exponents, size_t n) {
-    uint16_t sorted[64];
-    unsigned kept = 0;
-    for (size_t i = 0; i < n; i += n / 64 + 1) {
-        unsigned at = kept;
-        if (exponents[i] == 0)
-            continue;
-        for (; at > 0 && sorted[at - 1] > exponents[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = exponents[i];
-        kept++;
-    }
-    unsigned middle = kept ? sorted[kept / 2] : 1023;
-    return middle < 127               ? 0
-           : middle - 127 > BASE_MOST ? BASE_MOST
-                                      : middle - 127;
-}
-
-/* Exponents to symbols in room.a; returns the number of far ones. */
-static size_t narrow(work_t *w, size_t n, unsigned base) {
-    size_t far = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned e = w->fields.exponents[i], s = e - base;
-        s = e == 0 ? 0 : s - 1 < 254 ? s : FAR;
-        w->room.a[i] = (uint8_t)s;
-        far += s == FAR;
-    }
-    return far;
-}
-
-/* Symbols back to exponents, with the far ones from the stream. */
-static const char *widen(work_t *w, size_t n, unsigned base, const uint8_t **at,
-                         const uint8_t *end) {
-    for (size_t i = 0; i < n; i++) {
-        unsigned s = w->fields.symbols[i];
-        if (s != FAR) {
-            w->fields.exponents[i] = (uint16_t)(s ? base + s : 0);
-            continue;
-        }
-        if (end - *at < 2)
-            return "cut off in the far exponents";
-        w->fields.exponents[i] = lull__load16(*at);
-        *at += 2;
-        if (w->fields.exponents[i] > 2047)
-            return "a far exponent over 2047";
-    }
-    return NULL;
-}
-
 /* ---- Encoding a block -------------------------------------------------- */
 
 /* Where a block is written: never at or past end. Once something had no room
@@ -175,6 +119,8 @@ static const char *widen(work_t *w, size_t n, unsigned base, const uint8_t **at,
 typedef struct writer {
     uint8_t *at, *end;
     bool full;
+    /* Past the caches; NULL: not. */
+    void (*copy)(uint8_t *dst, const uint8_t *src, size_t bytes);
 } writer_t;
 
 static void put(writer_t *to, const void *from, size_t bytes) {
@@ -182,7 +128,10 @@ static void put(writer_t *to, const void *from, size_t bytes) {
         to->full = true;
     if (to->full)
         return;
-    memcpy(to->at, from, bytes);
+    if (to->copy != NULL && bytes >= 1024)
+        to->copy(to->at, from, bytes);
+    else
+        memcpy(to->at, from, bytes);
     to->at += bytes;
 }
 
@@ -201,11 +150,11 @@ static void put_tree(writer_t *to, const lull__expo_coded_t *tree) {
 static size_t make_symbols(work_t *w, const uint8_t *src, size_t n,
                            unsigned *base) {
     w->fields.symbols = w->room.a;
-    w->kernel->scatter[w->layout->kind](src, n, &w->fields);
+    w->kernel->cut->scatter[w->layout->kind](src, n, &w->fields);
     if (w->fields.exponents == NULL)
         return 0;
-    *base = choose_base(w->fields.exponents, n);
-    return narrow(w, n, *base);
+    *base = lull__expo_base(w->fields.exponents, n);
+    return lull__expo_narrow(w->fields.exponents, n, *base, w->room.a);
 }
 
 static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
@@ -224,7 +173,7 @@ static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
     put_tree(to, &tree);
     for (size_t i = 0; i < n && far != 0; i++) {
         unsigned e = w->fields.exponents[i];
-        if (e == 0 || e - base - 1 < 254)
+        if (!lull__expo_is_far(e, base))
             continue;
         put16(to, e);
         far--;
@@ -316,12 +265,19 @@ static void put_block(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
         memcpy(at, head, sizeof head);
 }
 
+/* Past the caches pays where a block is long: each part has two ends that
+ * share their lines with others, and those wait for memory. */
+static void (*copy_of(const work_t *w))(uint8_t *, const uint8_t *, size_t) {
+    return w->fields.past && w->layout->planes > 1 ? w->kernel->cut->copy
+                                                   : NULL;
+}
+
 static lull_status_t encode_block(work_t *w, const uint8_t *src, size_t n,
                                   lull__out_t *out) {
     size_t raw = 1 + n * w->layout->size;
     size_t room = out->capacity - out->bytes;
     uint8_t *at = out->data + out->bytes;
-    writer_t to = {at, at + (room < raw ? room : raw - 1), false};
+    writer_t to = {at, at + (room < raw ? room : raw - 1), false, copy_of(w)};
     put_block(w, src, n, &to);
     if (to.full) { /* not smaller than the values themselves, or no room */
         if (room < raw)
@@ -366,8 +322,9 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
         next = next < w.layout->block ? next : w.layout->block;
         set_ahead(&w.room.read, values + n * w.layout->size,
                   next * w.layout->size, n);
-        set_ahead(&w.room.write, out->data + out->bytes,
-                  room < n * w.layout->size ? room : n * w.layout->size, n);
+        if (copy_of(&w) == NULL)
+            set_ahead(&w.room.write, out->data + out->bytes,
+                      room < n * w.layout->size ? room : n * w.layout->size, n);
         lull_status_t status = encode_block(&w, values, n, out);
         if (status != LULL_OK)
             return status;
@@ -426,14 +383,15 @@ static const char *get_fields(work_t *w, size_t n, const uint8_t **at,
     if (wide != 0) {
         base = lull__load16(*at);
         *at += wide;
-        if (base > BASE_MOST)
+        if (base > LULL__EXPO_BASE_MOST)
             return "the base of exponents";
     }
     w->fields.symbols = w->room.masks;
     const char *wrong = lull__expo_tree_decode(w->kernel, n, at, end, &w->room,
                                                w->fields.symbols);
     if (wrong == NULL && wide != 0)
-        wrong = widen(w, n, base, at, end);
+        wrong = lull__expo_widen(w->fields.symbols, n, base, at, end,
+                                 w->fields.exponents);
     for (unsigned k = 0; k < w->layout->planes && wrong == NULL; k++)
         wrong = get_plane(w, modes >> (2 * k) & 3, k, n, at, end);
     for (unsigned k = 0; k < w->layout->bits && wrong == NULL; k++) {
@@ -461,7 +419,7 @@ static void add_fields(const work_t *w, size_t n, sink_t *sink) {
     for (size_t i = 0; i < n; i += PIECE) {
         size_t part = n - i < PIECE ? n - i : PIECE;
         lull__expo_fields_t fields = lull__expo_fields_at(&w->fields, i);
-        w->kernel->gather[w->layout->kind](&fields, part, piece);
+        w->kernel->cut->gather[w->layout->kind](&fields, part, piece);
         lull__add(w->layout->dtype, piece, sink->sum, part);
         sink->sum += part * (w->layout->size == 8 ? 8 : 4);
     }
@@ -492,7 +450,7 @@ static const char *decode_block(work_t *w, size_t n, const uint8_t **at,
     if (wrong != NULL)
         return wrong;
     if (sink->values != NULL) {
-        w->kernel->gather[w->layout->kind](&w->fields, n, sink->values);
+        w->kernel->cut->gather[w->layout->kind](&w->fields, n, sink->values);
         sink->values += bytes;
     } else {
         add_fields(w, n, sink);
@@ -543,8 +501,11 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
         size = size < left ? size : left;
         set_ahead(&w.room.read, at + size,
                   size < left - size ? size : left - size, n);
-        set_ahead(&w.room.write, sink.values ? sink.values : sink.sum,
-                  n * w.layout->size, n);
+        uint8_t *to = sink.values != NULL ? sink.values : sink.sum;
+        if (!w.fields.past)
+            set_ahead(&w.room.write, to, n * w.layout->size, n);
+        else /* the end, that is no whole line */
+            __builtin_prefetch(to + n * w.layout->size - 1, 1, 2);
         const char *wrong = decode_block(&w, n, &at, end, &sink);
         if (wrong != NULL)
             return lull__fail(LULL_ERR_CORRUPT,

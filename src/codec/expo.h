@@ -22,6 +22,7 @@ typedef struct lull__expo_fields {
     uint16_t *exponents; /* f64 only, instead of symbols */
     const uint8_t *plane[LULL__EXPO_PLANES];
     const uint8_t *bits[LULL__EXPO_BITS];
+    bool past; /* gather is to write past the caches */
 } lull__expo_fields_t;
 
 /* One input of merge: `at`, or if that is NULL the same byte again and
@@ -33,6 +34,22 @@ typedef struct lull__expo_side {
 
 enum { LULL__EXPO_F32, LULL__EXPO_F16, LULL__EXPO_BF16, LULL__EXPO_F64 };
 #define LULL__EXPO_KINDS 4
+
+/* Values to fields and back, each for the kinds in their order. Nothing is read
+ * past what they take but for SLACK bytes of the symbols and planes that
+ * gather reads; the planes of fields are written to, and up to SLACK bytes past
+ * their end. */
+typedef struct lull__expo_cut {
+    void (*scatter[LULL__EXPO_KINDS])(const uint8_t *src, size_t n,
+                                      const lull__expo_fields_t *fields);
+    void (*gather[LULL__EXPO_KINDS])(const lull__expo_fields_t *fields,
+                                     size_t n, uint8_t *dst);
+    /* As memcpy(), but past the caches. */
+    void (*copy)(uint8_t *dst, const uint8_t *src, size_t bytes);
+} lull__expo_cut_t;
+
+extern const lull__expo_cut_t lull__expo_cut_portable, lull__expo_cut_avx2,
+    lull__expo_cut_avx512;
 
 /* Bit i of a mask is bit i % 8 of its byte i / 8. All may write up to
  * LULL__EXPO_SLACK bytes past what they give, but for gather; and read so many
@@ -58,18 +75,8 @@ typedef struct lull__expo_kernel {
     /* out[i] = table[in[i]]; returns the largest. */
     unsigned (*map)(const uint8_t *in, size_t n, const uint8_t *table,
                     uint8_t *out);
-    /* Values to fields and back. The planes of fields are written to. */
-    void (*scatter[LULL__EXPO_KINDS])(const uint8_t *src, size_t n,
-                                      const lull__expo_fields_t *fields);
-    void (*gather[LULL__EXPO_KINDS])(const lull__expo_fields_t *fields,
-                                     size_t n, uint8_t *dst);
+    const lull__expo_cut_t *cut;
 } lull__expo_kernel_t;
-
-/* Every variant splits and joins f64 by these. */
-void lull__expo_scatter_f64(const uint8_t *src, size_t n,
-                            const lull__expo_fields_t *fields);
-void lull__expo_gather_f64(const lull__expo_fields_t *fields, size_t n,
-                           uint8_t *dst);
 
 extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
     lull__expo_avx512;
@@ -77,6 +84,28 @@ extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
 /* The fields from value `at` on, a multiple of 8. */
 lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
                                          size_t at);
+
+/* ---- f64 --------------------------------------------------------------- */
+
+/* Its exponents have 11 bits. Those that a base brings into 8 are symbols, the
+ * others are far and stand in a list; expo_far.c. */
+#define LULL__EXPO_BASE_MOST (2047 - 254)
+
+static inline bool lull__expo_is_far(unsigned exponent, unsigned base) {
+    return exponent != 0 && exponent - base - 1 >= 254;
+}
+
+unsigned lull__expo_base(const uint16_t *exponents, size_t n);
+
+/* Returns how many are far. */
+size_t lull__expo_narrow(const uint16_t *restrict exponents, size_t n,
+                         unsigned base, uint8_t *restrict symbols);
+
+/* The inverse: far ones are read from *at, never past end. Returns NULL, or
+ * what is wrong. */
+const char *lull__expo_widen(const uint8_t *restrict symbols, size_t n,
+                             unsigned base, const uint8_t **at,
+                             const uint8_t *end, uint16_t *restrict exponents);
 
 /* ---- The tree ---------------------------------------------------------- */
 

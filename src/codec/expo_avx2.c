@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codec/expo.h"
+#include "codec/expo_avx2.h"
 
 /* ---- Tables by the byte of a mask -------------------------------------- */
 
@@ -61,14 +62,6 @@ static inline __m128i before16(const uint8_t *mask) {
 }
 
 /* ---- Masks ------------------------------------------------------------- */
-
-static inline __m256i load(const void *at) {
-    return _mm256_loadu_si256(at);
-}
-
-static inline void store(void *at, __m256i x) {
-    _mm256_storeu_si256(at, x);
-}
 
 static inline __m128i load8(const void *at) {
     return _mm_loadl_epi64(at);
@@ -202,16 +195,6 @@ static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
         out = keep32(in + i, whole_mask(mask + i / 8), out);
     if (i < n)
         keep32(in + i, load_mask(mask + i / 8, n - i), out);
-}
-
-/* Bit i of 32 to byte i, 0xff where it is 1. */
-static inline __m256i bytes_of(uint32_t bits) {
-    const __m256i byte =
-        _mm256_set_epi8(3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1,
-                        1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201ull);
-    __m256i x = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
-    return _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
 }
 
 static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
@@ -375,197 +358,6 @@ static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
     return largest(all);
 }
 
-/* ---- Fields ------------------------------------------------------------ */
-
-static inline __m256i choose(__m256i mask, __m256i yes, __m256i no) {
-    return _mm256_or_si256(_mm256_and_si256(mask, yes),
-                           _mm256_andnot_si256(mask, no));
-}
-
-/* Highest and next byte of 32 values to exponents. */
-static inline __m256i symbols_of(__m256i high, __m256i low) {
-    __m256i carried =
-        _mm256_and_si256(_mm256_srli_epi16(low, 7), _mm256_set1_epi8(1));
-    return _mm256_or_si256(_mm256_add_epi8(high, high), carried);
-}
-
-static inline void join_high(__m256i symbols, __m256i signs, __m256i *high,
-                             __m256i *low) {
-    const __m256i mantissa = _mm256_set1_epi8(0x7f);
-    *high = choose(mantissa, _mm256_srli_epi16(symbols, 1), signs);
-    *low = choose(mantissa, signs, _mm256_slli_epi16(symbols, 7));
-}
-
-static void scatter_tail(unsigned kind, const uint8_t *src, size_t n, size_t i,
-                         const lull__expo_fields_t *fields, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_portable.scatter[kind](src + i * size, n - i, &rest);
-}
-
-static void gather_tail(unsigned kind, const lull__expo_fields_t *fields,
-                        size_t n, size_t i, uint8_t *dst, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_portable.gather[kind](&rest, n - i, dst + i * size);
-}
-
-static inline void store_plane(const lull__expo_fields_t *fields, unsigned k,
-                               size_t i, __m256i x) {
-    store((uint8_t *)fields->plane[k] + i, x);
-}
-
-/* 32 values of two bytes, apart. */
-static inline void halve(const uint8_t *src, __m256i *low, __m256i *high) {
-    const __m256i mask = _mm256_set1_epi16(0xff);
-    __m256i a = load(src), b = load(src + 32);
-    *low = _mm256_packus_epi16(_mm256_and_si256(a, mask),
-                               _mm256_and_si256(b, mask));
-    *high =
-        _mm256_packus_epi16(_mm256_srli_epi16(a, 8), _mm256_srli_epi16(b, 8));
-    *low = _mm256_permute4x64_epi64(*low, 0xd8);
-    *high = _mm256_permute4x64_epi64(*high, 0xd8);
-}
-
-static inline void unite(uint8_t *dst, __m256i low, __m256i high) {
-    low = _mm256_permute4x64_epi64(low, 0xd8);
-    high = _mm256_permute4x64_epi64(high, 0xd8);
-    store(dst, _mm256_unpacklo_epi8(low, high));
-    store(dst + 32, _mm256_unpackhi_epi8(low, high));
-}
-
-static void scatter_bf16(const uint8_t *src, size_t n,
-                         const lull__expo_fields_t *fields) {
-    const __m256i mantissa = _mm256_set1_epi8(0x7f);
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i low, high;
-        halve(src + 2 * i, &low, &high);
-        store(fields->symbols + i, symbols_of(high, low));
-        store_plane(fields, 0, i, choose(mantissa, low, high));
-    }
-    scatter_tail(LULL__EXPO_BF16, src, n, i, fields, 2);
-}
-
-static void gather_bf16(const lull__expo_fields_t *fields, size_t n,
-                        uint8_t *dst) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i high, low;
-        join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
-                  &low);
-        unite(dst + 2 * i, low, high);
-    }
-    gather_tail(LULL__EXPO_BF16, fields, n, i, dst, 2);
-}
-
-static inline void store_bits(const lull__expo_fields_t *fields, unsigned k,
-                              size_t i, __m256i signs) {
-    uint32_t bits = (uint32_t)_mm256_movemask_epi8(signs);
-    memcpy((uint8_t *)fields->bits[k] + i / 8, &bits, 4);
-}
-
-static void scatter_f16(const uint8_t *src, size_t n,
-                        const lull__expo_fields_t *fields) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i low, high;
-        halve(src + 2 * i, &low, &high);
-        store_plane(fields, 0, i, low);
-        store(fields->symbols + i, _mm256_and_si256(_mm256_srli_epi16(high, 2),
-                                                    _mm256_set1_epi8(0x1f)));
-        store_bits(fields, 0, i, _mm256_slli_epi16(high, 7));
-        store_bits(fields, 1, i, _mm256_slli_epi16(high, 6));
-        store_bits(fields, 2, i, high);
-    }
-    scatter_tail(LULL__EXPO_F16, src, n, i, fields, 2);
-}
-
-static inline __m256i bit_plane(const lull__expo_fields_t *fields, unsigned k,
-                                size_t i, int bit) {
-    uint32_t bits;
-    memcpy(&bits, fields->bits[k] + i / 8, 4);
-    return _mm256_and_si256(bytes_of(bits), _mm256_set1_epi8((char)bit));
-}
-
-static void gather_f16(const lull__expo_fields_t *fields, size_t n,
-                       uint8_t *dst) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i high =
-            _mm256_and_si256(_mm256_slli_epi16(load(fields->symbols + i), 2),
-                             _mm256_set1_epi8(0x7c));
-        high = _mm256_or_si256(high, bit_plane(fields, 0, i, 1));
-        high = _mm256_or_si256(high, bit_plane(fields, 1, i, 2));
-        high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
-        unite(dst + 2 * i, load(fields->plane[0] + i), high);
-    }
-    gather_tail(LULL__EXPO_F16, fields, n, i, dst, 2);
-}
-
-/* Eight values of four bytes: by byte, in groups of four values. */
-static inline __m256i by_byte(const uint8_t *src) {
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
-    return _mm256_shuffle_epi8(load(src), order);
-}
-
-static void scatter_f32(const uint8_t *src, size_t n,
-                        const lull__expo_fields_t *fields) {
-    const __m256i mantissa = _mm256_set1_epi8(0x7f);
-    const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        const uint8_t *at = src + 4 * i;
-        __m256i a = by_byte(at), b = by_byte(at + 32), c = by_byte(at + 64),
-                d = by_byte(at + 96);
-        __m256i ab01 = _mm256_unpacklo_epi32(a, b);
-        __m256i ab23 = _mm256_unpackhi_epi32(a, b);
-        __m256i cd01 = _mm256_unpacklo_epi32(c, d);
-        __m256i cd23 = _mm256_unpackhi_epi32(c, d);
-        __m256i b0 = _mm256_unpacklo_epi64(ab01, cd01);
-        __m256i b1 = _mm256_unpackhi_epi64(ab01, cd01);
-        __m256i b2 = _mm256_unpacklo_epi64(ab23, cd23);
-        __m256i b3 = _mm256_unpackhi_epi64(ab23, cd23);
-        store_plane(fields, 0, i, _mm256_permutevar8x32_epi32(b0, order));
-        store_plane(fields, 1, i, _mm256_permutevar8x32_epi32(b1, order));
-        __m256i symbols = symbols_of(b3, b2), signs = choose(mantissa, b2, b3);
-        store(fields->symbols + i, _mm256_permutevar8x32_epi32(symbols, order));
-        store_plane(fields, 2, i, _mm256_permutevar8x32_epi32(signs, order));
-    }
-    scatter_tail(LULL__EXPO_F32, src, n, i, fields, 4);
-}
-
-/* So that two rounds of unpacking leave values in order. */
-static inline __m256i spread_groups(const uint8_t *at) {
-    const __m256i order = _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0);
-    return _mm256_permutevar8x32_epi32(load(at), order);
-}
-
-static void gather_f32(const lull__expo_fields_t *fields, size_t n,
-                       uint8_t *dst) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i b0 = spread_groups(fields->plane[0] + i);
-        __m256i b1 = spread_groups(fields->plane[1] + i);
-        __m256i b2, b3;
-        join_high(spread_groups(fields->symbols + i),
-                  spread_groups(fields->plane[2] + i), &b3, &b2);
-        __m256i low01 = _mm256_unpacklo_epi8(b0, b1);
-        __m256i high01 = _mm256_unpackhi_epi8(b0, b1);
-        __m256i low23 = _mm256_unpacklo_epi8(b2, b3);
-        __m256i high23 = _mm256_unpackhi_epi8(b2, b3);
-        uint8_t *to = dst + 4 * i;
-        store(to, _mm256_unpacklo_epi16(low01, low23));
-        store(to + 32, _mm256_unpackhi_epi16(low01, low23));
-        store(to + 64, _mm256_unpacklo_epi16(high01, high23));
-        store(to + 96, _mm256_unpackhi_epi16(high01, high23));
-    }
-    gather_tail(LULL__EXPO_F32, fields, n, i, dst, 4);
-}
-
 const lull__expo_kernel_t lull__expo_avx2 = {
     .count = count,
     .split = split,
@@ -573,14 +365,7 @@ const lull__expo_kernel_t lull__expo_avx2 = {
     .pick = pick,
     .merge = merge,
     .map = map,
-    .scatter = {[LULL__EXPO_F32] = scatter_f32,
-                [LULL__EXPO_F16] = scatter_f16,
-                [LULL__EXPO_BF16] = scatter_bf16,
-                [LULL__EXPO_F64] = lull__expo_scatter_f64},
-    .gather = {[LULL__EXPO_F32] = gather_f32,
-               [LULL__EXPO_F16] = gather_f16,
-               [LULL__EXPO_BF16] = gather_bf16,
-               [LULL__EXPO_F64] = lull__expo_gather_f64},
+    .cut = &lull__expo_cut_avx2,
 };
 #else
 typedef int lull__no_avx2;

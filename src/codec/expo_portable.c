@@ -164,8 +164,8 @@ static void gather_f16(const lull__expo_fields_t *fields, size_t n,
     }
 }
 
-void lull__expo_scatter_f64(const uint8_t *src, size_t n,
-                            const lull__expo_fields_t *fields) {
+static void scatter_f64(const uint8_t *src, size_t n,
+                        const lull__expo_fields_t *fields) {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = lull__load64(src + 8 * i);
         fields->exponents[i] = x >> 52 & 0x7ff;
@@ -177,8 +177,8 @@ void lull__expo_scatter_f64(const uint8_t *src, size_t n,
     }
 }
 
-void lull__expo_gather_f64(const lull__expo_fields_t *fields, size_t n,
-                           uint8_t *dst) {
+static void gather_f64(const lull__expo_fields_t *fields, size_t n,
+                       uint8_t *dst) {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = (uint64_t)fields->exponents[i] << 52;
         for (unsigned k = 0; k < 6; k++)
@@ -188,6 +188,10 @@ void lull__expo_gather_f64(const lull__expo_fields_t *fields, size_t n,
         x |= (uint64_t)bit_at(fields->bits[4], i) << 63;
         lull__store64(dst + 8 * i, x);
     }
+}
+
+static void copy(uint8_t *dst, const uint8_t *src, size_t bytes) {
+    memcpy(dst, src, bytes);
 }
 
 lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
@@ -206,6 +210,18 @@ lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
     return moved;
 }
 
+const lull__expo_cut_t lull__expo_cut_portable = {
+    .scatter = {[LULL__EXPO_F32] = scatter_f32,
+                [LULL__EXPO_F16] = scatter_f16,
+                [LULL__EXPO_BF16] = scatter_bf16,
+                [LULL__EXPO_F64] = scatter_f64},
+    .gather = {[LULL__EXPO_F32] = gather_f32,
+               [LULL__EXPO_F16] = gather_f16,
+               [LULL__EXPO_BF16] = gather_bf16,
+               [LULL__EXPO_F64] = gather_f64},
+    .copy = copy,
+};
+
 const lull__expo_kernel_t lull__expo_portable = {
     .count = count,
     .split = split,
@@ -213,12 +229,5 @@ const lull__expo_kernel_t lull__expo_portable = {
     .pick = pick,
     .merge = merge,
     .map = map,
-    .scatter = {[LULL__EXPO_F32] = scatter_f32,
-                [LULL__EXPO_F16] = scatter_f16,
-                [LULL__EXPO_BF16] = scatter_bf16,
-                [LULL__EXPO_F64] = lull__expo_scatter_f64},
-    .gather = {[LULL__EXPO_F32] = gather_f32,
-               [LULL__EXPO_F16] = gather_f16,
-               [LULL__EXPO_BF16] = gather_bf16,
-               [LULL__EXPO_F64] = lull__expo_gather_f64},
+    .cut = &lull__expo_cut_portable,
 };

@@ -96,6 +96,22 @@ static lull_status_t encode_unit(writer_t *w, const uint8_t *src, size_t n,
     return LULL_OK;
 }
 
+static lull_status_t encode_units(writer_t *w, const uint8_t *values,
+                                  size_t count) {
+    lull_status_t status = LULL_OK;
+    size_t unit_bytes = raw_bytes(w->codec->dtype, LULL_UNIT);
+    lull__past_begin(w->scratch, raw_bytes(w->codec->dtype, count));
+    for (uint64_t unit = 0; unit < units_of(count) && status == LULL_OK;
+         unit++) {
+        uint32_t entry = 0;
+        status = encode_unit(w, values + unit * unit_bytes,
+                             unit_count(count, unit), &entry);
+        lull__store32(w->data + HEADER + ENTRY * unit, entry);
+    }
+    lull__past_end(w->scratch);
+    return status;
+}
+
 static void put_header(uint8_t *to, const writer_t *w, uint64_t count,
                        unsigned flags) {
     if (w->escapes)
@@ -148,15 +164,9 @@ lull_status_t lull_frame_encode(const lull_codec_t *codec, const void *values,
                   .data = out->data,
                   .at = table,
                   .end = out->capacity - trailer};
-    size_t unit_bytes = raw_bytes(codec->dtype, LULL_UNIT);
-    for (uint64_t unit = 0; unit < units_of(count); unit++) {
-        uint32_t entry = 0;
-        status = encode_unit(&w, (const uint8_t *)values + unit * unit_bytes,
-                             unit_count(count, unit), &entry);
-        if (status != LULL_OK)
-            return status;
-        lull__store32(w.data + HEADER + ENTRY * unit, entry);
-    }
+    status = encode_units(&w, values, count);
+    if (status != LULL_OK)
+        return status;
     put_header(w.data, &w, count, flags);
     if (trailer != 0)
         lull__store64(w.data + w.at, lull__hash_of(w.data, w.at));
@@ -343,7 +353,10 @@ lull_status_t lull_frame_decode(const void *frame, size_t bytes, unsigned flags,
     if (status != LULL_OK)
         return status;
     r.unit_bytes = raw_bytes(info.codec.dtype, LULL_UNIT);
-    return decode_units(&r, info.count, values);
+    lull__past_begin(scratch, values_bytes);
+    status = decode_units(&r, info.count, values);
+    lull__past_end(scratch);
+    return status;
 }
 
 lull_status_t lull_frame_decode_add(const void *frame, size_t bytes,

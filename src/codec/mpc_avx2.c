@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "codec/bytes64_avx2.h"
 #include "codec/mpc.h"
 
 static inline __m256i load(const void *at) {
@@ -205,35 +206,15 @@ static void decode32(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
 
 /* ---- 64 bits ----------------------------------------------------------- */
 
-/* One round: of registers k and k + 1 the low and high halves by turns. */
-#define UNPACK(bits, x, y)                                                  \
-    for (unsigned k = 0; k < 4; k++) {                                      \
-        (y)[k] = _mm256_unpacklo_epi##bits((x)[2 * k], (x)[2 * k + 1]);     \
-        (y)[k + 4] = _mm256_unpackhi_epi##bits((x)[2 * k], (x)[2 * k + 1]); \
-    }
-
 /* 32 words of 64 bits: out[2 * i] has bit i of each. */
 static inline void transpose_half64(const uint64_t *in, uint32_t *out) {
-    const __m256i pairs = _mm256_broadcastsi128_si256(
-        _mm_set_epi8(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0));
-    const __m256i turns = _mm256_broadcastsi128_si256(
-        _mm_set_epi8(15, 14, 7, 6, 13, 12, 5, 4, 11, 10, 3, 2, 9, 8, 1, 0));
-    __m256i x[8], y[8];
+    __m256i b[8];
+    lull__apart64((const uint8_t *)in, b);
     for (unsigned k = 0; k < 8; k++)
-        x[k] = _mm256_shuffle_epi8(load(in + 4 * k), pairs);
-    UNPACK(16, x, y)
-    UNPACK(32, y, x)
-    UNPACK(64, x, y)
-    /* y[i] has byte 4 * (i % 2) + 2 * (i / 2 % 2) + i / 4. */
-    for (unsigned i = 0; i < 8; i++) {
-        unsigned byte = 4 * (i % 2) + 2 * (i / 2 % 2) + i / 4;
-        __m256i signs = _mm256_permute4x64_epi64(y[i], 0xd8);
-        signs = _mm256_shuffle_epi8(signs, turns);
         for (unsigned j = 8; j-- > 0;) {
-            out[2 * (8 * byte + j)] = (uint32_t)_mm256_movemask_epi8(signs);
-            signs = _mm256_add_epi8(signs, signs);
+            out[2 * (8 * k + j)] = (uint32_t)_mm256_movemask_epi8(b[k]);
+            b[k] = _mm256_add_epi8(b[k], b[k]);
         }
-    }
 }
 
 static inline void transpose64(const uint64_t *in, uint64_t *out) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codec/mpc.h"
+#include "codec/words_avx512.h"
 
 /* See expo_avx512.c: Zen 4 waits for a compress's or expand's destination. */
 static inline __m512i fresh_zero(void) {
@@ -213,25 +214,6 @@ static inline __m512i transpose16(const order16_t *order, __m512i x) {
     return _mm512_permutexvar_epi8(order->back, columns(x));
 }
 
-/* 8 by 8 words of 64 bits. */
-static inline void transpose_words(__m512i x[8]) {
-    __m512i y[8];
-    for (unsigned i = 0; i < 8; i += 2) {
-        y[i] = _mm512_unpacklo_epi64(x[i], x[i + 1]);
-        y[i + 1] = _mm512_unpackhi_epi64(x[i], x[i + 1]);
-    }
-    for (unsigned i = 0; i < 8; i += 4)
-        for (unsigned k = 0; k < 2; k++) {
-            x[i + k] = _mm512_shuffle_i64x2(y[i + k], y[i + k + 2], 0x88);
-            x[i + k + 2] = _mm512_shuffle_i64x2(y[i + k], y[i + k + 2], 0xdd);
-        }
-    for (unsigned k = 0; k < 4; k++) {
-        y[k] = _mm512_shuffle_i64x2(x[k], x[k + 4], 0x88);
-        y[k + 4] = _mm512_shuffle_i64x2(x[k], x[k + 4], 0xdd);
-    }
-    memcpy(x, y, sizeof y);
-}
-
 /* 64 by 64 bits, eight registers. */
 typedef struct order64 {
     __m512i blocks, back;
@@ -249,7 +231,7 @@ static inline order64_t make_order64(void) {
 static inline void transpose64(const order64_t *order, __m512i x[8]) {
     for (unsigned r = 0; r < 8; r++)
         x[r] = columns(_mm512_permutexvar_epi8(order->blocks, x[r]));
-    transpose_words(x);
+    lull__transpose_words(x);
     for (unsigned c = 0; c < 8; c++)
         x[c] = _mm512_permutexvar_epi8(order->back, x[c]);
 }

@@ -24,14 +24,18 @@ def row(case, metric, baseline, ratio):
             "baseline_value": 1, "ratio": ratio}
 
 
-def goals(figures):
-    """{(codec, isa, what, yardstick): verdict} and the whole text."""
+def printed(figures, *options):
     with tempfile.NamedTemporaryFile("w") as file:
         json.dump(figures, file)
         file.flush()
-        text = subprocess.run(
-            ["/usr/bin/python3", f"{BENCH}/codec_goals.py", file.name],
-            check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["/usr/bin/python3", f"{BENCH}/codec_goals.py", *options,
+             file.name], check=True, capture_output=True, text=True).stdout
+
+
+def goals(figures):
+    """{(codec, isa, what, yardstick): verdict} and the whole text."""
+    text = printed(figures)
     verdicts = {}
     for line in text.split("\n"):
         for verdict in ("reached", "missed", "not measured"):
@@ -65,6 +69,16 @@ for want, verdict in (
     check(want, found.get(want) == verdict, text)
 check("counts", "2 reached, 3 missed, 21 not measured" in text, text)
 check("names its data", "goals, on gradients;" in text, text)
+text = printed([{**one, "machine": "a machine"} for one in gradients],
+               "--markdown")
+for line in ("On gradients, one core of a machine.",
+             "| zfp:8 | f32 | avx512 | encode / decode | libzfp | 20 / 20 "
+             "| 20 / 19.9 | yes / no |",
+             "| expo | bf16 | avx512 | size ratio | entropy bound | 0.99 "
+             "| 0.9800 | no |",
+             "| mxint8 | f32 | avx2 | encode / decode | memcpy | 1 / 1 "
+             "| - / - |  |"):
+    check(f"Markdown: {line}", line in text.split("\n"), text)
 _, text = goals([row("zfp:8/gaussian/f32/avx2", "encode_GBps", "libzfp", 5)])
 check("synthetic data is called so", "synthetic" in text, text)
 _, text = goals([row("zfp:8/zeros/f32/avx2", "encode_GBps", "libzfp", 5)])

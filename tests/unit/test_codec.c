@@ -8,6 +8,7 @@
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
+#include "codec_check.h"
 #include "support.h"
 #include "test.h"
 
@@ -242,11 +243,34 @@ static void isa_follows_setting(void **state) {
 /* ---- Allocation -------------------------------------------------------- */
 
 static bool no_memory;
+static unsigned asked; /* how often memory was */
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    asked++;
     return no_memory ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+void *__wrap_malloc(size_t bytes) {
+    asked++;
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    asked++;
+    return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *block, size_t bytes) {
+    asked++;
+    return __real_realloc(block, bytes);
 }
 
 /* No memory is an error, and the handle is as it was. */
@@ -263,6 +287,63 @@ static void scratch_without_memory(void **state) {
     lull_codec_scratch_destroy(scratch);
 }
 
+/* One array through a codec, bare and in a frame. */
+static void code_once(const lull_codec_t *codec, lull_codec_scratch_t *scratch,
+                      const void *values) {
+    enum { COUNT = LULL_UNIT + 1000 };
+    static uint64_t back[COUNT], stream[COUNT + 1024], sum[COUNT];
+    size_t bytes = (size_t)COUNT * lull_dtype_bits(codec->dtype) / 8;
+    size_t sums =
+        codec->dtype == LULL_F64 ? 8 * (size_t)COUNT : 4 * (size_t)COUNT;
+    lull_buffer_t out = {.data = stream, .capacity = sizeof stream};
+    memset(sum, 0, sizeof sum);
+    assert_ok(lull_codec_encode(codec, values, COUNT, &out, scratch));
+    assert_ok(
+        lull_codec_decode(codec, stream, out.bytes, back, COUNT, scratch));
+    assert_ok(
+        lull_codec_decode_add(codec, stream, out.bytes, sum, COUNT, scratch));
+    assert_ok(lull_frame_encode(codec, values, COUNT, LULL_FRAME_CHECKSUM, &out,
+                                scratch));
+    assert_ok(lull_frame_decode(stream, out.bytes, 0, back, bytes, scratch));
+    assert_ok(lull_frame_decode_add(stream, out.bytes, LULL_FRAME_TRUST, sum,
+                                    sums, scratch));
+}
+
+static void code_all(const char *isa, void *ctx) {
+    static const char *const examples[] = {"raw",    "bf16",     "f16", "zfp:8",
+                                           "zfp:16", "zfp:7.25", "mpc", "mpc:3",
+                                           "expo",   "mxint8"};
+    static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_F16,
+                                          LULL_BF16};
+    static uint64_t values[LULL_UNIT + 1000];
+    uint64_t random = 1;
+    for (unsigned t = 0; t < 4; t++) {
+        codec_check_fill(FILL_NORMAL, dtypes[t], values, LULL_UNIT + 1000,
+                         &random);
+        for (unsigned e = 0; e < sizeof examples / sizeof examples[0]; e++) {
+            lull_codec_t codec;
+            if (lull_codec_parse(examples[e], dtypes[t], &codec) != LULL_OK)
+                continue;
+            unsigned before = asked;
+            code_once(&codec, ctx, values);
+            if (asked != before)
+                fail_msg("%s of %s under %s asked for memory", examples[e],
+                         lull_dtype_name(dtypes[t]), isa);
+        }
+    }
+}
+
+/* After the scratch there is no memory to wait for. */
+static void coding_allocates_nothing(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch;
+    unsigned before = asked;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    assert_true(asked > before); /* it is seen */
+    codec_check_isas(code_all, scratch);
+    lull_codec_scratch_destroy(scratch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs),
@@ -274,6 +355,7 @@ int main(void) {
         cmocka_unit_test(one_rounding),
         cmocka_unit_test(isa_follows_setting),
         cmocka_unit_test(scratch_without_memory),
+        cmocka_unit_test(coding_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
+#include "codec_check.h"
 #include "support.h"
 #include "test.h"
 
@@ -155,18 +156,24 @@ static void lengths(const lull_codec_t *codec) {
     }
 }
 
-static void each_codec(void (*body)(const lull_codec_t *)) {
-    static const char *const isas[] = {"portable", "avx2", "avx512"};
-    for (int isa = 0; isa <= (int)lull__isa_best(); isa++) {
-        assert_ok(lull_setting_set("isa", isas[isa]));
-        for (size_t e = 0; e < EXAMPLES; e++)
-            for (int d = 0; d < 4; d++) {
-                lull_codec_t codec;
-                if (lull_codec_parse(examples[e], floats[d], &codec) == LULL_OK)
-                    body(&codec);
-            }
-    }
-    assert_ok(lull_setting_set("isa", "auto"));
+typedef struct body {
+    void (*call)(const lull_codec_t *codec);
+} body_t;
+
+static void each_example(const char *isa, void *ctx) {
+    const body_t *body = ctx;
+    (void)isa;
+    for (size_t e = 0; e < EXAMPLES; e++)
+        for (int d = 0; d < 4; d++) {
+            lull_codec_t codec;
+            if (lull_codec_parse(examples[e], floats[d], &codec) == LULL_OK)
+                body->call(&codec);
+        }
+}
+
+static void each_codec(void (*call)(const lull_codec_t *codec)) {
+    body_t body = {call};
+    codec_check_isas(each_example, &body);
 }
 
 static void every_codec_comes_back(void **state) {
