@@ -429,6 +429,18 @@ static lull_status_t finish_save(lull_ckpt_request_t *save) {
     return status;
 }
 
+/* The vote has all of them that a commit asks for; it is read back there, and
+ * memory is not to hold both. The detector of mutation may still be looking. */
+static void drop_items(lull_ckpt_request_t *save) {
+    if (save->ckpt->options.detect_mutation)
+        return;
+    free(save->order);
+    free(save->items);
+    save->order = NULL;
+    save->items = NULL;
+    save->item_count = 0;
+}
+
 void *lull__finish_thread(void *arg) {
     lull_ckpt_t *ckpt = arg;
     lull_ckpt_request_t *save;
@@ -437,6 +449,7 @@ void *lull__finish_thread(void *arg) {
         lull_status_t status = first_cause(save, finish_save(save));
         if (status != LULL_OK)
             lull__save_fail(save, status);
+        drop_items(save);
         pthread_mutex_lock(&ckpt->lock);
         save->at.durable_s = lull__now();
         ckpt->stats.fsync_s += save->times.fsync_s;
