@@ -54,6 +54,20 @@ static void show_ranks(const lull_ckpt_info_t *info) {
     }
 }
 
+/* Files of other nodes' directories. */
+static void show_elsewhere(const lull_ckpt_info_t *info) {
+    lull_ckpt_file_info_t f;
+    bool first = true;
+    for (size_t i = 0; lull_ckpt_info_file_at(info, i, &f); i++) {
+        if (f.elsewhere == NULL)
+            continue;
+        printf("%s%s in ", first ? "\nelsewhere\n  " : "  ", f.name);
+        cli_print_name(stdout, f.elsewhere);
+        printf(": %s\n", cli_bytes(f.bytes));
+        first = false;
+    }
+}
+
 static void show_tensors(const lull_ckpt_info_t *info) {
     lull_ckpt_tensor_info_t t;
     for (size_t i = 0; lull_ckpt_info_tensor_at(info, i, &t); i++) {
@@ -117,6 +131,22 @@ static void json_ranks(const lull_ckpt_info_t *info) {
     putchar(']');
 }
 
+static void json_elsewhere(const lull_ckpt_info_t *info) {
+    lull_ckpt_file_info_t f;
+    bool first = true;
+    fputs(",\n\"elsewhere\":[", stdout);
+    for (size_t i = 0; lull_ckpt_info_file_at(info, i, &f); i++) {
+        if (f.elsewhere == NULL)
+            continue;
+        printf("%s{\"file\":\"%s\",\"bytes\":%" PRIu64 ",\"in\":",
+               first ? "\n" : ",\n", f.name, f.bytes);
+        cli_json_string(stdout, f.elsewhere);
+        putchar('}');
+        first = false;
+    }
+    putchar(']');
+}
+
 static void json_shards(const lull_ckpt_info_t *info,
                         const lull_ckpt_tensor_info_t *t) {
     lull_ckpt_shard_info_t s;
@@ -173,10 +203,10 @@ static int run(int count, char **args) {
     if (code != CLI_OK)
         return code;
     static void (*const people[])(const lull_ckpt_info_t *) = {
-        show_head, show_ranks, show_tensors, show_states};
+        show_head, show_ranks, show_elsewhere, show_tensors, show_states};
     static void (*const programs[])(const lull_ckpt_info_t *) = {
-        json_head, json_ranks, json_tensors, json_states};
-    for (int i = 0; i < 4; i++)
+        json_head, json_ranks, json_elsewhere, json_tensors, json_states};
+    for (int i = 0; i < 5; i++)
         (json ? programs : people)[i](info);
     lull_ckpt_info_destroy(info);
     return CLI_OK;

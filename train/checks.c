@@ -130,7 +130,8 @@ static lull_status_t check_dumps(const config_t *config, int world) {
 static lull_status_t check_company(const options_t *options) {
     static const char *const of_ckpt[] = {
         "ckpt-every", "ckpt-mode",      "ckpt-buffer", "ckpt-codec",
-        "keep-last",  "commit-timeout", "keep-every",  "ckpt-tier"};
+        "ckpt-local", "keep-last",      "commit-timeout",
+        "keep-every",  "ckpt-tier"};
     const config_t *config = &options->config;
     if (config->data == NULL)
         REFUSE("--data: not given: give the file to learn");
@@ -141,6 +142,9 @@ static lull_status_t check_company(const options_t *options) {
         config->dump_activations == NULL)
         REFUSE("--dump-step: is about dumps: give --dump-grads or "
                "--dump-activations, too");
+    if (config->ckpt_local && config->ckpt_tiers.count > 0)
+        REFUSE("--ckpt-tier: rank 0 drains and does not see the disks of "
+               "--ckpt-local 1: give one of the two");
     if (config->ckpt_dir != NULL)
         return LULL_OK;
     if (config->resume != NULL && strcmp(config->resume, "auto") == 0)

@@ -42,6 +42,7 @@ typedef struct config {
     uint64_t ckpt_buffer;
     const char *ckpt_codec;  /* NULL: raw */
     tier_texts_t ckpt_tiers; /* as given, fast to slow */
+    int ckpt_local;          /* ckpt_dir is a disk of each node */
     double commit_timeout;   /* seconds */
     int keep_last;
     int64_t keep_every;

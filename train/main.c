@@ -264,13 +264,24 @@ static int train(run_t *run) {
     return EXIT_SUCCESS;
 }
 
+/* A background thread talks over MPI only where ranks agree so. What is wrong
+ * with the options is said later, by one rank. */
+static int thread_level(int argc, char **argv) {
+    options_t early;
+    bool local =
+        options_parse(argc, argv, &early) == LULL_OK && early.config.ckpt_local;
+    options_release(&early);
+    train_error_clear();
+    return local ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+}
+
 int main(int argc, char **argv) {
     static run_t run;
     if (options_answer(argc, argv))
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     int provided;
     signals_hold();
-    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) !=
+    if (MPI_Init_thread(&argc, &argv, thread_level(argc, argv), &provided) !=
         MPI_SUCCESS) {
         train_say("lull-train: MPI cannot be initialised");
         return EXIT_FAILURE;

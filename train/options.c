@@ -23,6 +23,7 @@ typedef struct row {
 
 #define AT(field) offsetof(config_t, field)
 #define MANY 2147483647.0
+#define GIB 1073741824.0
 #define HUGE_COUNT 9007199254740991.0
 
 static const row_t rows[] = {
@@ -69,12 +70,15 @@ static const row_t rows[] = {
     {"ckpt-mode", "lazy|eager|sync", MODE, OPTION_FREE, AT(ckpt_mode), "lazy",
      0, 0, "what a save waits for"},
     {"ckpt-buffer", "BYTES", BYTES, OPTION_FREE, AT(ckpt_buffer), "64M",
-     1048576, 1e15, "staging memory of a rank; K, M and G are understood"},
+     1048576, 65536 * GIB,
+     "staging memory of a rank; K, M and G are understood"},
     {"ckpt-codec", "POLICY", TEXT, OPTION_FREE, AT(ckpt_codec), NULL, 0, 0,
      "compression of checkpoints, as weights=expo,moments=expo"},
     {"ckpt-tier", "DIR[,KEY=N]...", TIER, OPTION_FREE, AT(ckpt_tiers), NULL, 0,
      0,
      "slower place, drained to; again for more; keep-last, keep-every, files"},
+    {"ckpt-local", "0|1", INT, OPTION_FREE, AT(ckpt_local), "0", 0, 1,
+     "1: --ckpt-dir is a disk of each node, its ranks' files stay there"},
     {"commit-timeout", "SECONDS", REAL, OPTION_FREE, AT(commit_timeout), "600",
      1, 1e6, "a checkpoint that not all ranks wrote by then is given up"},
     {"keep-last", "N", INT, OPTION_FREE, AT(keep_last), "0", 0, MANY,
@@ -134,7 +138,8 @@ static lull_status_t refuse(const row_t *row, const char *text) {
         snprintf(wanted, sizeof wanted, "a whole number from 0");
         break;
     case BYTES:
-        snprintf(wanted, sizeof wanted, "a size from 1M, as 64M or 2G");
+        snprintf(wanted, sizeof wanted, "a size from 1M to %.0fG, as 64M or 2G",
+                 row->most / GIB);
         break;
     default:
         snprintf(wanted, sizeof wanted, "a %snumber from %.15g to %.15g",

@@ -63,14 +63,49 @@ static void search(resume_t *resume, uint64_t before_seq, found_t *found) {
     memcpy(found->skipped, resume->skipped, sizeof found->skipped);
 }
 
+/* On disks of nodes each rank looks, and all take the newest that all have.
+ * *found is the same on all ranks but for what was skipped. */
+static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
+                                lull_comm_t *other, found_t *found) {
+    /* The lowest seq found, minus the highest, minus what was skipped. */
+    int64_t ends[3];
+    bool any = false;
+    for (;;) {
+        search(resume, before_seq, found);
+        int64_t seq = found->status == LULL_OK ? (int64_t)found->id.seq : 0;
+        ends[0] = seq;
+        ends[1] = -seq;
+        ends[2] = -(int64_t)found->skipped_count;
+        lull_status_t status =
+            lull_allreduce(LULL_IN_PLACE, ends, 3, LULL_I64, LULL_MIN, other);
+        if (status != LULL_OK)
+            return train_wrap(status, "--resume");
+        any = any || ends[1] != 0 || ends[2] != 0;
+        if (ends[0] == 0 || ends[0] == -ends[1])
+            break;
+        before_seq = (uint64_t)ends[0] + 1;
+    }
+    /* Only where no rank has anything may a run begin anew. */
+    if (ends[0] == 0)
+        found->status = train_fail(any ? LULL_ERR_MISMATCH : LULL_ERR_NOT_FOUND,
+                                   "--resume %s: no checkpoint that the "
+                                   "directories of all ranks have",
+                                   resume->dir);
+    return LULL_OK;
+}
+
 /* Rank 0 looks, all learn. A failure is every rank's, the sentence rank 0's. */
 static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
                               lull_comm_t *other) {
     static found_t found;
+    lull_status_t status = LULL_OK;
     memset(&found, 0, sizeof found);
-    if (lull_comm_rank(other) == 0)
+    if (resume->local)
+        status = search_all(resume, before_seq, other, &found);
+    else if (lull_comm_rank(other) == 0)
         search(resume, before_seq, &found);
-    lull_status_t status = lull_bcast(&found, sizeof found, LULL_U8, 0, other);
+    if (status == LULL_OK)
+        status = lull_bcast(&found, sizeof found, LULL_U8, 0, other);
     if (status != LULL_OK)
         return train_wrap(status, "--resume");
     resume->skipped_count = found.skipped_count;
@@ -136,6 +171,7 @@ lull_status_t resume_find(options_t *options, lull_comm_t *other,
     if (automatic)
         tier_dirs_fill(config, &out->dirs);
     out->dir = out->dirs.dirs[0];
+    out->local = config->ckpt_local != 0;
     lull_status_t status = next_one(out, 0, other);
     /* Starts anew only where there is nothing, never over what is there and
      * cannot be read. */

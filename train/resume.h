@@ -23,6 +23,7 @@ typedef struct resume {
     const char *dir;  /* that the checkpoint is in; NULL: nothing to resume */
     tier_dirs_t dirs; /* where it is looked for */
     size_t index;     /* of dir */
+    bool local;       /* they are on disks of each node */
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     char where[512]; /* "checkpoint step 100 in DIR" */

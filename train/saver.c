@@ -23,6 +23,7 @@ typedef struct pending {
 
 struct saver {
     lull_ckpt_t *ckpt;
+    lull_peers_t *peers; /* --ckpt-local; outlives the engine */
     saver_subject_t subject;
     lull_ckpt_tensor_t *tensors;
     size_t tensor_count;
@@ -54,7 +55,7 @@ static lull_status_t make_run_id(lull_comm_t *other, char *id) {
 }
 
 static lull_status_t open_engine(const config_t *config, lull_comm_t *other,
-                                 const char *run_id, lull_ckpt_t **out) {
+                                 const char *run_id, saver_t *saver) {
     lull_ckpt_options_t options = LULL_CKPT_OPTIONS_INIT;
     options.dir = config->ckpt_dir;
     options.rank = (uint32_t)lull_comm_rank(other);
@@ -75,9 +76,13 @@ static lull_status_t open_engine(const config_t *config, lull_comm_t *other,
         tiers[i] = dirs->specs[i].tier;
     options.tiers = tiers;
     options.tier_count = (size_t)config->ckpt_tiers.count;
+    if (saver->peers != NULL) {
+        options.agree = lull_peers_agree;
+        options.agree_ctx = saver->peers;
+    }
     char what[512];
     snprintf(what, sizeof what, "--ckpt-dir %s", config->ckpt_dir);
-    lull_status_t status = lull_ckpt_open(&options, out);
+    lull_status_t status = lull_ckpt_open(&options, &saver->ckpt);
     free(dirs);
     return train_wrap(status, what);
 }
@@ -98,14 +103,18 @@ lull_status_t saver_open(const options_t *options, lull_comm_t *other,
     }
     if (saver == NULL || saver->records == NULL)
         status = train_fail(LULL_ERR_NO_MEMORY, "--ckpt-dir: out of memory");
+    if (config->ckpt_local && agree_quiet(other, status, &sayer))
+        status = train_wrap(lull_peers_create(MPI_COMM_WORLD, &saver->peers),
+                            "--ckpt-local");
+    /* By files, rank 0 opens first; by messages all do at once. */
     bool first = lull_comm_rank(other) == 0;
-    if (status == LULL_OK && first)
-        status = open_engine(config, other, run_id, &saver->ckpt);
+    if (status == LULL_OK && first && !config->ckpt_local)
+        status = open_engine(config, other, run_id, saver);
     if (!agree_quiet(other, status, &sayer)) {
         if (status == LULL_OK)
             status = train_fail(LULL_ERR_PEER, "another rank failed");
-    } else if (!first)
-        status = open_engine(config, other, run_id, &saver->ckpt);
+    } else if (saver->ckpt == NULL)
+        status = open_engine(config, other, run_id, saver);
     if (status != LULL_OK) {
         saver_destroy(saver);
         return status;
@@ -388,6 +397,7 @@ void saver_destroy(saver_t *saver) {
     for (size_t i = 0; i < saver->pending_count; ++i)
         lull_ckpt_request_destroy(saver->pending[i].request);
     lull_ckpt_destroy(saver->ckpt);
+    lull_peers_destroy(saver->peers);
     identity_free(&saver->identity);
     free(saver->tensors);
     free(saver->records);

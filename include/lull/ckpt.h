@@ -85,8 +85,13 @@ typedef enum lull_ckpt_mode {
  * background thread, beside whatever the caller does: over MPI that needs
  * MPI_THREAD_MULTIPLE (comm.h has a callback: lull_peers_agree), or a callback
  * that leaves its message where the caller's thread looks for it and waits for
- * the answer. It must not use the engine. lull_ckpt_open() and
- * lull_ckpt_save() are collective then, with as many rounds on each rank. */
+ * the answer. It must not use the engine. lull_ckpt_open() is collective then,
+ * as lull_ckpt_save() always is.
+ *
+ * A restart finds in each place what it has, and takes the newest seq that all
+ * have: the lowest of lull_ckpt_find() over ranks, then again below it
+ * (before_seq) until all find the same; after lull_ckpt_open(), which completes
+ * what a crash left half published. */
 typedef enum lull_ckpt_agree_op {
     LULL_CKPT_GATHER = 0,
     LULL_CKPT_SPREAD = 1

@@ -272,6 +272,30 @@ LULL_API lull_status_t lull_comm_stats(const lull_comm_t *comm,
 LULL_API lull_status_t lull_comm_stats_json(const lull_comm_t *comm, char *text,
                                             size_t capacity, size_t *needed);
 
+/* ---- Checkpoints on disks of nodes -------------------------------------- */
+
+/* Messages of the `agree` callback of lull_ckpt_open() (ckpt.h) over MPI:
+ *
+ *     lull_peers_create(MPI_COMM_WORLD, &peers);
+ *     options.agree = lull_peers_agree;
+ *     options.agree_ctx = peers;
+ *
+ * For one engine of each rank of `comm`, with its rank and size. Waits sleep
+ * between looks. Destroy it after the engine; both create and destroy are
+ * collective and wait for all ranks, whatever became of their saves. */
+struct lull_ckpt_agree;
+typedef struct lull_peers lull_peers_t;
+
+/* Works on a private duplicate. LULL_ERR_UNSUPPORTED: MPI was not initialised
+ * with MPI_THREAD_MULTIPLE. LULL_ERR_INVALID, LULL_ERR_MPI,
+ * LULL_ERR_NO_MEMORY, LULL_ERR_STATE. */
+LULL_API lull_status_t lull_peers_create(MPI_Comm comm, lull_peers_t **out);
+/* The callback; ctx: the peers. */
+LULL_API lull_status_t lull_peers_agree(void *ctx,
+                                        const struct lull_ckpt_agree *call);
+/* NULL is harmless. */
+LULL_API void lull_peers_destroy(lull_peers_t *peers);
+
 #ifdef __cplusplus
 }
 #endif

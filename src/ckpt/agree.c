@@ -302,8 +302,8 @@ static lull_status_t follow(hearing_t *hearing, const lull__memory_t *message,
     return LULL_OK;
 }
 
-lull_status_t lull__agree(lull_ckpt_t *ckpt, lull__agree_round_t *round,
-                          lull_status_t mine) {
+lull_status_t lull__agree_round(lull_ckpt_t *ckpt, lull__agree_round_t *round,
+                                lull_status_t mine) {
     hearing_t hearing = {
         .ckpt = ckpt, .round = round, .failed = UINT32_MAX, .status = LULL_OK};
     lull__note_t note = {.status = mine};

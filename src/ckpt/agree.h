@@ -34,8 +34,8 @@ typedef struct lull__agree_round {
  * failed gets its own status and sentence; the others that of the first rank
  * that did, which is named, or that rank 0 decided so.
  * LULL_ERR_OUTCOME_UNKNOWN: the callback gave this rank no answer. Blocks. */
-lull_status_t lull__agree(lull_ckpt_t *ckpt, lull__agree_round_t *round,
-                          lull_status_t mine);
+lull_status_t lull__agree_round(lull_ckpt_t *ckpt, lull__agree_round_t *round,
+                                lull_status_t mine);
 
 /* The open of an engine with a callback: agrees on a run id and on places,
  * takes the lock of this place, recovers what a crash left between the places,

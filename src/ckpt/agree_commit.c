@@ -134,7 +134,7 @@ static lull_status_t agree_votes(committing_t *c, lull_status_t *mine) {
         round.take = take_vote;
         round.decide = decide_votes;
     }
-    status = lull__agree(ckpt, &round, status);
+    status = lull__agree_round(ckpt, &round, status);
     free(vote);
     if (c->collector != NULL) {
         char why[LULL__SENTENCE_MAX];
@@ -173,7 +173,7 @@ static lull_status_t agree_phase(committing_t *c, unsigned phase,
                                  bool *agreed) {
     lull__agree_round_t round = {.number = round_of(c->save, phase),
                                  .kind = kind};
-    lull_status_t status = lull__agree(c->save->ckpt, &round, mine);
+    lull_status_t status = lull__agree_round(c->save->ckpt, &round, mine);
     free(round.answer.data);
     *agreed = round.agreed;
     return as_aborted(c->save, status, round.own);

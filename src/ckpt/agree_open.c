@@ -102,7 +102,7 @@ static lull_status_t agree_run(opening_t *opening, lull_status_t mine) {
                                  .take = take_world,
                                  .decide = decide_run,
                                  .ctx = opening};
-    lull_status_t status = lull__agree(ckpt, &round, mine);
+    lull_status_t status = lull__agree_round(ckpt, &round, mine);
     if (status != LULL_OK)
         return status;
     char *at = round.answer.data, *run = next_line(&at);
@@ -149,7 +149,7 @@ static int look_at_probe(void *ctx, const char *name) {
 static lull_status_t find_leader(opening_t *opening) {
     lull_ckpt_t *ckpt = opening->ckpt;
     lull__agree_round_t round = {.number = 1, .kind = "probe"};
-    lull_status_t status = lull__agree(ckpt, &round, write_probe(ckpt));
+    lull_status_t status = lull__agree_round(ckpt, &round, write_probe(ckpt));
     free(round.answer.data);
     opening->leader = ckpt->options.rank;
     if (status == LULL_OK)
@@ -304,7 +304,7 @@ static lull_status_t agree_places(opening_t *opening) {
         round.take = take_place;
         round.decide = decide_places;
     }
-    status = lull__agree(ckpt, &round, status);
+    status = lull__agree_round(ckpt, &round, status);
     free(body.data);
     if (status == LULL_OK)
         opening->mine = read_places(opening, &round.answer);
@@ -329,7 +329,7 @@ static lull_status_t begin(opening_t *opening) {
     if (status == LULL_OK && ckpt->leads)
         status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id, true);
     lull__agree_round_t round = {.number = 3, .kind = "begin"};
-    status = lull__agree(ckpt, &round, status);
+    status = lull__agree_round(ckpt, &round, status);
     free(round.answer.data);
     if (status == LULL_OK)
         tell_places(ckpt);

@@ -1,0 +1,173 @@
+/* Engines of several processes in directories of their own, agreeing over MPI:
+ * commit, restart, a rank that fails, is late, or leaves. */
+#include <dirent.h>
+#include <lull/ckpt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support_mpi.h"
+
+#define ROWS 1000
+
+static char dir[256];
+static float rows[ROWS];
+
+static void make_dir(void) {
+    char base[200] = "";
+    const char *tmp = getenv("TMPDIR");
+    if (test_rank == 0) {
+        snprintf(base, sizeof base, "%s/lull-peers-XXXXXX", tmp ? tmp : "/tmp");
+        CHECK(mkdtemp(base) != NULL);
+    }
+    MPI_Bcast(base, sizeof base, MPI_CHAR, 0, MPI_COMM_WORLD);
+    snprintf(dir, sizeof dir, "%s/node%d", base, test_rank / 2);
+}
+
+static void drop_dir(void) {
+    char command[300];
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (test_rank == 0) {
+        *strrchr(dir, '/') = '\0';
+        snprintf(command, sizeof command, "rm -rf '%s'", dir);
+        CHECK(system(command) == 0);
+    }
+}
+
+static lull_ckpt_t *open_engine(lull_peers_t *peers, double timeout_s) {
+    lull_ckpt_options_t options = LULL_CKPT_OPTIONS_INIT;
+    lull_ckpt_t *ckpt;
+    options.dir = dir;
+    options.rank = (uint32_t)test_rank;
+    options.world = (uint32_t)test_size;
+    options.buffer_bytes = 1 << 20;
+    options.commit_timeout_s = timeout_s;
+    options.keep_last = 2;
+    options.agree = lull_peers_agree;
+    options.agree_ctx = peers;
+    CHECK_OK(lull_ckpt_open(&options, &ckpt));
+    return ckpt;
+}
+
+static uint64_t edge(int rank) {
+    return (uint64_t)(ROWS * rank / test_size);
+}
+
+static void fill_rows(uint64_t step) {
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = (float)(1000 * step) + (float)i;
+}
+
+static lull_status_t save(lull_ckpt_t *ckpt, uint64_t step, bool whole) {
+    lull_ckpt_tensor_t tensor = LULL_CKPT_TENSOR_INIT;
+    lull_ckpt_save_t what = LULL_CKPT_SAVE_INIT;
+    fill_rows(step);
+    tensor.name = "rows";
+    tensor.dtype = LULL_F32;
+    tensor.ndim = 1;
+    tensor.global_shape[0] = ROWS;
+    tensor.offset[0] = edge(test_rank);
+    tensor.shape[0] = edge(test_rank + 1) - edge(test_rank);
+    tensor.data = whole ? rows + tensor.offset[0] : NULL;
+    what.step = step;
+    what.tensors = &tensor;
+    what.tensor_count = 1;
+    lull_status_t status = lull_ckpt_save(ckpt, &what, NULL);
+    return status != LULL_OK
+               ? status
+               : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+}
+
+static void check_newest(uint64_t step) {
+    lull_ckpt_id_t id;
+    lull_ckpt_info_t *info;
+    float back[ROWS];
+    lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
+    CHECK_OK(lull_ckpt_find(dir, NULL, &id));
+    uint64_t ends[2] = {id.seq, ~id.seq};
+    MPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    CHECK(ends[0] == id.seq && ends[1] == ~id.seq && id.step == step);
+    CHECK_OK(lull_ckpt_info_open(dir, id, &info));
+    slice.name = "rows";
+    slice.dtype = LULL_F32;
+    slice.ndim = 1;
+    slice.global_shape[0] = ROWS;
+    slice.offset[0] = edge(test_rank);
+    slice.shape[0] = edge(test_rank + 1) - edge(test_rank);
+    slice.data = back;
+    CHECK_OK(lull_ckpt_load(info, &slice, 1, NULL));
+    fill_rows(step);
+    CHECK(memcmp(back, rows + slice.offset[0], 4 * slice.shape[0]) == 0);
+    if (test_size > 2) {
+        slice.offset[0] = 0;
+        slice.shape[0] = ROWS;
+        CHECK_FAILS(lull_ckpt_load(info, &slice, 1, NULL), LULL_ERR_NOT_FOUND,
+                    "/node");
+    }
+    lull_ckpt_info_destroy(info);
+}
+
+static void commits(lull_peers_t *peers) {
+    lull_ckpt_t *ckpt = open_engine(peers, 60);
+    for (uint64_t step = 1; step < 20; step++)
+        CHECK_OK(save(ckpt, step, true));
+    CHECK_OK(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    check_newest(19);
+}
+
+/* A bad save of the last rank is nobody's; the next is everybody's. */
+static void fails(lull_peers_t *peers) {
+    lull_ckpt_t *ckpt = open_engine(peers, 60);
+    bool last = test_rank == test_size - 1;
+    lull_status_t status = save(ckpt, 20, !last);
+    CHECK(status == (last ? LULL_ERR_INVALID : LULL_ERR_ABORTED));
+    CHECK(strstr(lull_last_error(), "rows") != NULL);
+    CHECK_OK(save(ckpt, 21, true));
+    CHECK_OK(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+    check_newest(21);
+}
+
+/* The last rank comes too late: given up by all, and so told; then all go on
+ * together. */
+static void is_late(lull_peers_t *peers) {
+    lull_ckpt_t *ckpt = open_engine(peers, 3);
+    if (test_rank == test_size - 1)
+        usleep(4500000);
+    lull_status_t status = save(ckpt, 22, true);
+    CHECK(status == LULL_OK ? test_size == 1 : status != LULL_OK);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK_OK(save(ckpt, 23, true));
+    /* One rank leaves without a word. */
+    if (test_rank != test_size - 1)
+        (void)save(ckpt, 24, true);
+    lull_ckpt_destroy(ckpt);
+}
+
+int main(int argc, char **argv) {
+    lull_peers_t *peers;
+    int level;
+    test_begin(&argc, &argv);
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE) {
+        CHECK_FAILS(lull_peers_create(MPI_COMM_WORLD, &peers),
+                    LULL_ERR_UNSUPPORTED, "MPI_THREAD_MULTIPLE");
+        if (test_rank == 0)
+            printf("skipped: MPI gives no MPI_THREAD_MULTIPLE\n");
+        MPI_Finalize();
+        return 77;
+    }
+    make_dir();
+    CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
+    commits(peers);
+    lull_peers_destroy(peers);
+    CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
+    fails(peers);
+    lull_peers_destroy(peers);
+    CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
+    is_late(peers);
+    lull_peers_destroy(peers);
+    lull_peers_destroy(NULL);
+    drop_dir();
+    return test_end();
+}
