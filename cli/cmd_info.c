@@ -1,4 +1,8 @@
 /* lull info: this library on this machine. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
 #include "cli.h"
 
 static bool json;
@@ -69,9 +73,63 @@ static void print_settings(void) {
         putchar(']');
 }
 
+static const struct {
+    const char *name, *text;
+    size_t offset;
+} traits[] = {
+    {"registered", "buffers are registered",
+     offsetof(lull_ckpt_io_t, registered)},
+    {"direct_writes", "writes pass by the page cache",
+     offsetof(lull_ckpt_io_t, direct_writes)},
+    {"direct_reads", "reads pass by the page cache",
+     offsetof(lull_ckpt_io_t, direct_reads)},
+    {"reserves", "blocks are reserved before writing",
+     offsetof(lull_ckpt_io_t, reserves)},
+    {"exchanges", "a step saved again is replaced at once",
+     offsetof(lull_ckpt_io_t, exchanges)},
+};
+#define TRAITS (sizeof traits / sizeof *traits)
+
+static bool has(const lull_ckpt_io_t *io, size_t i) {
+    return *(const bool *)((const char *)io + traits[i].offset);
+}
+
+/* Without a directory only the first trait is known. */
+static void print_storage(const char *dir, const lull_ckpt_io_t *io) {
+    size_t count = dir != NULL ? TRAITS : 1;
+    printf("\nstorage%s%s\n", dir != NULL ? " in " : "",
+           dir != NULL ? dir : " (lull info DIR tries one out)");
+    printf("  checkpoints are written by %s\n", io->writer);
+    for (size_t i = 0; i < count; i++)
+        printf("  %-3s  %s\n", has(io, i) ? "yes" : "no", traits[i].text);
+    if (dir != NULL)
+        printf("  %s free\n", cli_bytes(io->free_bytes));
+    for (const char *at = io->why; *at != '\0';) {
+        size_t n = strcspn(at, "\n");
+        printf("  reason: %.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+static void json_storage(const char *dir, const lull_ckpt_io_t *io) {
+    size_t count = dir != NULL ? TRAITS : 1;
+    fputs(",\n\"storage\":{\"writer\":", stdout);
+    cli_json_string(stdout, io->writer);
+    for (size_t i = 0; i < count; i++)
+        printf(",\"%s\":%s", traits[i].name, has(io, i) ? "true" : "false");
+    if (dir != NULL)
+        printf(",\"free_bytes\":%" PRIu64, io->free_bytes);
+    cli_json_key(stdout, false, "why");
+    cli_json_string(stdout, io->why);
+    putchar('}');
+}
+
 static int run(int count, char **args) {
-    (void)count;
-    (void)args;
+    const char *dir = count > 0 ? args[0] : NULL;
+    lull_ckpt_io_t io = {.size = sizeof io};
+    lull_status_t status = lull_ckpt_probe(dir, &io);
+    if (status != LULL_OK)
+        return cli_fail(status);
     if (json)
         printf("{\"version\":\"%s\",\"header\":\"%s\",\"isa\":\"%s\"",
                lull_version(), LULL_VERSION_STRING, lull_codec_isa());
@@ -80,6 +138,7 @@ static int run(int count, char **args) {
     print_codecs();
     print_devices();
     print_settings();
+    (json ? json_storage : print_storage)(dir, &io);
     if (json)
         puts("}");
     return CLI_OK;
@@ -92,11 +151,13 @@ static const option_t options[] = {
 
 const command_t command_info = {
     .name = "info",
-    .arguments = "",
+    .arguments = "[DIR]",
     .summary = "Show the version, codecs, devices and settings of this machine",
     .help =
         "A setting's value comes from its default, its environment variable\n"
-        "or the program.",
+        "or the program. With DIR also how checkpoints are written there and\n"
+        "read, tried out with two small files that are removed again.",
     .options = options,
+    .most = 1,
     .run = run,
 };

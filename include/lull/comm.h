@@ -274,7 +274,7 @@ LULL_API lull_status_t lull_comm_stats_json(const lull_comm_t *comm, char *text,
 
 /* ---- Checkpoints on disks of nodes -------------------------------------- */
 
-/* Messages of the `agree` callback of lull_ckpt_open() (ckpt.h) over MPI:
+/* Messages of the `agree` callback of lull_ckpt_open() (agree.h) over MPI:
  *
  *     lull_peers_create(MPI_COMM_WORLD, &peers);
  *     options.agree = lull_peers_agree;

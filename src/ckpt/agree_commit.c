@@ -162,7 +162,7 @@ static void leave_note(lull_ckpt_request_t *save, lull_status_t status) {
     snprintf(note.text, sizeof note.text, "%s", lull_last_error());
     lull__note_verdict(name, ckpt->run_id, save->number);
     if (ckpt->leads &&
-        lull__note_write(&ckpt->lull_dir, name, &note) != LULL_OK)
+        lull__note_write_spare(&ckpt->lull_dir, name, &note) != LULL_OK)
         lull__log(LULL_LOG_WARN, "ranks of %s cannot be told: %s",
                   ckpt->dir_path, lull_last_error());
     lull__error_set(note.text);

@@ -328,6 +328,8 @@ static lull_status_t begin(opening_t *opening) {
             lull__recover_apply(&opening->recover, &ckpt->dir, &ckpt->history);
     if (status == LULL_OK && ckpt->leads)
         status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id, true);
+    if (status == LULL_OK && ckpt->leads)
+        lull__spares_make(&ckpt->lull_dir, ckpt->run_id);
     lull__agree_round_t round = {.number = 3, .kind = "begin"};
     status = lull__agree_round(ckpt, &round, status);
     free(round.answer.data);

@@ -21,6 +21,16 @@ static bool finished(const lull_ckpt_request_t *save) {
 
 /* ---- ranks but 0 ---- */
 
+/* A rank that has not voted needs its files no more: on a full disk they make
+ * room for a note. */
+static bool drop_files(lull_ckpt_request_t *save) {
+    if (save->voted || save->dir.fd < 0)
+        return false;
+    for (size_t f = 0; f < save->file_count; f++)
+        (void)lull__dir_unlink(&save->dir, save->files[f].name);
+    return save->file_count > 0;
+}
+
 /* The sentence of this thread as a note to the coordinator. */
 static void leave_abort(lull_ckpt_request_t *save, lull_status_t status) {
     lull_ckpt_t *ckpt = save->ckpt;
@@ -32,8 +42,13 @@ static void leave_abort(lull_ckpt_request_t *save, lull_status_t status) {
     snprintf(note.run_id, sizeof note.run_id, "%s", ckpt->run_id);
     snprintf(note.text, sizeof note.text, "%s", lull_last_error());
     lull__note_abort(name, ckpt->run_id, save->number, ckpt->options.rank);
-    if (lull__engine_dirs(ckpt) != LULL_OK ||
-        lull__note_write(&ckpt->lull_dir, name, &note) != LULL_OK)
+    lull_status_t told = lull__engine_dirs(ckpt);
+    if (told == LULL_OK)
+        told = lull__note_write(&ckpt->lull_dir, name, &note);
+    if (told == LULL_ERR_NO_SPACE && drop_files(save))
+        told = lull__note_write(&ckpt->lull_dir, name, &note);
+    /* Where all of it was deleted, rank 0 knows. */
+    if (told != LULL_OK && lull__engine_there(ckpt) == LULL_OK)
         lull__log(LULL_LOG_WARN, "rank %" PRIu32 " could not tell rank 0: %s",
                   ckpt->options.rank, lull_last_error());
 }
@@ -130,14 +145,15 @@ static void publish_verdict(lull_ckpt_request_t *save, lull_status_t status,
     if (status != LULL_OK)
         snprintf(note.text, sizeof note.text, "%s", lull_last_error());
     lull__note_verdict(name, ckpt->run_id, save->number);
-    if (lull__note_write(&ckpt->lull_dir, name, &note) != LULL_OK)
+    if (lull__note_write_spare(&ckpt->lull_dir, name, &note) != LULL_OK &&
+        lull__engine_there(ckpt) == LULL_OK)
         lull__log(LULL_LOG_ERROR, "the others cannot be told the verdict: %s",
                   lull_last_error());
 }
 
 /* A verdict may go when every rank has read it: a rank that voted for this
- * save has at most max_pending undecided ones. Only after a commit do we know
- * that all voted. */
+ * save has at most max_pending undecided ones. Where saves fail, a rank that is
+ * further behind than the verdicts kept hangs, and learns no more than that. */
 static void forget_verdicts(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     uint64_t keep = 2 * (uint64_t)ckpt->options.max_pending;
@@ -206,7 +222,6 @@ static void after_commit(lull_ckpt_request_t *save) {
     else if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
         lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
                   lull_last_error());
-    forget_verdicts(save);
 }
 
 static void lead(lull_ckpt_request_t *save) {
@@ -239,6 +254,9 @@ static void lead_cleanup(lull_ckpt_request_t *save, bool keep) {
         after_commit(save);
     else if (!keep)
         discard(save);
+    forget_verdicts(save);
+    if (status != LULL_OK && save->ckpt->options.world > 1)
+        lull__spares_make(&save->ckpt->lull_dir, save->ckpt->run_id);
 }
 
 /* ---- both ---- */

@@ -300,6 +300,8 @@ static lull_status_t open_leader(lull_ckpt_t *ckpt) {
                         lull__now() + ckpt->options.commit_timeout_s};
     if (status == LULL_OK && join)
         status = lull__join_lead(&how, ckpt->run_id);
+    if (status == LULL_OK && ckpt->options.world > 1)
+        lull__spares_make(&ckpt->lull_dir, ckpt->run_id);
     return status;
 }
 
@@ -476,6 +478,8 @@ static void stop(lull_ckpt_t *ckpt) {
             ckpt->device, ckpt->copiers[--ckpt->copier_count].queue);
     lull__deleter_destroy(ckpt->deleter); /* under the lock of DIR */
     ckpt->deleter = NULL;
+    if (ckpt->dir_lock != NULL && ckpt->options.world > 1)
+        lull__spares_drop(&ckpt->lull_dir, ckpt->run_id);
     lull__lock_drop(ckpt->dir_lock);
     ckpt->dir_lock = NULL;
     lull__tiers_unlock_dirs(ckpt->tiers);

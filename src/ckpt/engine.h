@@ -170,8 +170,8 @@ struct lull_ckpt {
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
     lull__history_t history;  /* who leads: what is committed; committer's */
     lull__tiers_t *tiers;     /* rank 0; NULL: there is one directory */
-    bool direct_refused, direct_probed; /* the opener's */
-    uint64_t verdicts_begin;            /* the committer's: first not deleted */
+    bool direct_refused, direct_probed, direct_told; /* the opener's */
+    uint64_t verdicts_begin; /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an
      * older checkpoint whose successor is perhaps not durable. */
     bool garbage, in_doubt;

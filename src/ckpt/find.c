@@ -143,18 +143,6 @@ lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
     return LULL_OK;
 }
 
-/* The cheap checks are those of opening. */
-static lull_status_t check(const lull__candidate_t *candidate) {
-    lull_ckpt_info_t *info;
-    if (candidate->status != LULL_OK)
-        return lull__fail(candidate->status, "%s", candidate->why);
-    lull_status_t status = lull__reader_open(candidate->root, candidate->name,
-                                             candidate->id.seq, &info);
-    if (status == LULL_OK)
-        lull_ckpt_info_destroy(info);
-    return status;
-}
-
 /* Would an older checkpoint do instead? Not where the reason is this process
  * or this library. */
 static bool may_skip(lull_status_t status) {
@@ -169,7 +157,25 @@ typedef struct search {
     const char *where; /* for sentences */
     lull__candidate_t *rows;
     size_t count;
+    lull_ckpt_info_t **keep; /* NULL, or gets what was found, opened */
 } search_t;
+
+/* The cheap checks are those of opening. */
+static lull_status_t check(const search_t *search,
+                           const lull__candidate_t *candidate) {
+    lull_ckpt_info_t *info;
+    if (candidate->status != LULL_OK)
+        return lull__fail(candidate->status, "%s", candidate->why);
+    lull_status_t status = lull__reader_open(candidate->root, candidate->name,
+                                             candidate->id.seq, &info);
+    if (status != LULL_OK)
+        return status;
+    if (search->keep != NULL)
+        *search->keep = info; /* the search ends with it */
+    else
+        lull_ckpt_info_destroy(info);
+    return LULL_OK;
+}
 
 static void tell(const search_t *search, const lull__candidate_t *row,
                  const char *why) {
@@ -220,7 +226,7 @@ static lull_status_t find_latest(const search_t *search,
         const lull__candidate_t *row = &search->rows[i];
         if (!asked_for(search, row))
             continue;
-        lull_status_t status = check(row);
+        lull_status_t status = check(search, row);
         if (status == LULL_OK && search->options.before_seq == 0)
             status = tell_unordered(search, row);
         else if (status != LULL_OK && may_skip(status)) {
@@ -250,7 +256,7 @@ static lull_status_t find_step(const search_t *search,
         if (row->id.step != search->options.step || !asked_for(search, row) ||
             (damaged != NULL && damaged->id.seq != row->id.seq))
             continue;
-        lull_status_t status = check(row);
+        lull_status_t status = check(search, row);
         *out = row;
         if (status == LULL_OK && damaged != NULL)
             tell(search, damaged, why);
@@ -319,12 +325,40 @@ static lull_status_t open_roots(search_t *search, const char *const *dirs) {
     return LULL_OK;
 }
 
+static lull_status_t run_search(search_t *search, const char *const *dirs,
+                                lull_ckpt_id_t *out, size_t *index) {
+    const lull__candidate_t *found = NULL;
+    size_t count = search->root_count;
+    search->where = dirs[0];
+    search->roots = calloc(count, sizeof *search->roots);
+    if (search->roots == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu directories", count);
+    for (size_t i = 0; i < count; i++)
+        search->roots[i] = (lull__dir_t)LULL__DIR_CLOSED;
+    lull_status_t status = open_roots(search, dirs);
+    if (status == LULL_OK)
+        status = search->options.step == LULL_LATEST
+                     ? find_latest(search, &found)
+                     : find_step(search, &found);
+    if (status == LULL_OK) {
+        *out = found->id;
+        *index = found->tier;
+    } else if (search->keep != NULL) {
+        lull_ckpt_info_destroy(*search->keep);
+        *search->keep = NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        lull__dir_close(&search->roots[i]);
+    free(search->roots);
+    free(search->rows);
+    return status;
+}
+
 lull_status_t lull_ckpt_find_in(const char *const *dirs, size_t count,
                                 const lull_ckpt_find_options_t *options,
                                 lull_ckpt_id_t *out, size_t *index) {
     search_t search = {.options = LULL_CKPT_FIND_OPTIONS_INIT,
                        .root_count = count};
-    const lull__candidate_t *found = NULL;
     if (dirs == NULL || out == NULL || index == NULL || count == 0)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_find_in: %s",
                           count ? "NULL" : "no directory");
@@ -336,25 +370,18 @@ lull_status_t lull_ckpt_find_in(const char *const *dirs, size_t count,
         memcpy(&search.options, options,
                options->size < sizeof search.options ? options->size
                                                      : sizeof search.options);
-    search.where = dirs[0];
-    search.roots = calloc(count, sizeof *search.roots);
-    if (search.roots == NULL)
-        return lull__fail(LULL_ERR_NO_MEMORY, "%zu directories", count);
-    for (size_t i = 0; i < count; i++)
-        search.roots[i] = (lull__dir_t)LULL__DIR_CLOSED;
-    lull_status_t status = open_roots(&search, dirs);
+    return run_search(&search, dirs, out, index);
+}
+
+lull_status_t lull__find_open(const char *dir, lull_ckpt_info_t **out) {
+    lull_ckpt_info_t *info = NULL;
+    search_t search = {
+        .options = LULL_CKPT_FIND_OPTIONS_INIT, .root_count = 1, .keep = &info};
+    lull_ckpt_id_t id;
+    size_t index;
+    lull_status_t status = run_search(&search, &dir, &id, &index);
     if (status == LULL_OK)
-        status = search.options.step == LULL_LATEST
-                     ? find_latest(&search, &found)
-                     : find_step(&search, &found);
-    if (status == LULL_OK) {
-        *out = found->id;
-        *index = found->tier;
-    }
-    for (size_t i = 0; i < count; i++)
-        lull__dir_close(&search.roots[i]);
-    free(search.roots);
-    free(search.rows);
+        *out = info;
     return status;
 }
 

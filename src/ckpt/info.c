@@ -316,11 +316,8 @@ lull_status_t lull_ckpt_info_open(const char *dir, lull_ckpt_id_t id,
     if (dir == NULL || out == NULL)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_info_open: %s is NULL",
                           dir ? "out" : "dir");
-    if (id.seq == LULL_LATEST) {
-        lull_status_t found = lull_ckpt_find(dir, NULL, &id);
-        if (found != LULL_OK)
-            return found;
-    }
+    if (id.seq == LULL_LATEST)
+        return lull__find_open(dir, out);
     lull_status_t status = lull__dir_open(lull__io_default(), dir, &root);
     if (status != LULL_OK)
         return status;

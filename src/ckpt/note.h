@@ -31,6 +31,14 @@ bool lull__note_parse(char *text, size_t n, lull__note_t *out);
  * between living ranks. */
 lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
                                const lull__note_t *note);
+/* Room for notes of a run on a disk that is full by then: files that have their
+ * blocks already. Best effort; those that are missing are made anew. */
+void lull__spares_make(const lull__dir_t *lull, const char *run_id);
+void lull__spares_drop(const lull__dir_t *lull, const char *run_id);
+/* As lull__note_write; where there is no space, in a spare file's place. */
+lull_status_t lull__note_write_spare(const lull__dir_t *lull, const char *name,
+                                     const lull__note_t *note);
+
 /* LULL_ERR_NOT_FOUND: not there. LULL_ERR_CORRUPT: not a note. */
 lull_status_t lull__note_read(const lull__dir_t *lull, const char *name,
                               lull__note_t *out);

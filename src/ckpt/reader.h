@@ -80,6 +80,9 @@ typedef struct lull__candidate {
 lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
                                size_t *count);
 
+/* Finds the newest whole one of a directory and opens it, once. */
+lull_status_t lull__find_open(const char *dir, lull_ckpt_info_t **out);
+
 /* Opens the checkpoint in directory `name` and makes the cheap checks. seq 0:
  * any. LULL_ERR_NOT_FOUND: it has another seq. */
 lull_status_t lull__reader_open(const lull__dir_t *root, const char *name,

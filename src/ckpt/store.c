@@ -133,6 +133,10 @@ static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
         status = ckpt->direct_probed ? LULL_OK : LULL_ERR_IO;
     }
     file->is_direct = status == LULL_OK;
+    if (file->is_direct && !ckpt->direct_told)
+        lull__log(LULL_LOG_INFO, "%s: writing past the page cache",
+                  ckpt->dir_path);
+    ckpt->direct_told = ckpt->direct_told || file->is_direct;
     if (file->is_direct)
         return;
     ckpt->direct_refused = true;

@@ -1,6 +1,7 @@
 /* The queue of writes: what backends share, and the choice of one. */
 #include "queue.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@ void lull__io_queue_init(lull__io_queue_t *queue,
                          const lull__io_queue_ops_t *ops) {
     queue->ops = ops;
     queue->options = *options;
+    queue->about = (lull__io_queue_about_t){.backend = ops->name};
     queue->tail = &queue->head;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
@@ -81,8 +83,9 @@ double lull__io_queue_busy(lull__io_queue_t *queue) {
     return busy;
 }
 
-const char *lull__io_queue_backend(const lull__io_queue_t *queue) {
-    return queue->ops->name;
+const lull__io_queue_about_t *
+lull__io_queue_about(const lull__io_queue_t *queue) {
+    return &queue->about;
 }
 
 /* Why not io_uring; NULL: let us try. */
@@ -97,17 +100,34 @@ static const char *reason(const lull__io_queue_options_t *options,
     return NULL;
 }
 
+static void tell(const lull__io_queue_t *queue, bool disappointed) {
+    const lull__io_queue_about_t *about = &queue->about;
+    lull__log(disappointed ? LULL_LOG_WARN : LULL_LOG_INFO,
+              "checkpoints are written by %s%s%s%s", about->backend,
+              about->registered ? ", from registered buffers" : "",
+              about->why[0] != '\0' ? ": " : "", about->why);
+}
+
 lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
                                     lull__io_queue_t **out) {
     const char *setting = lull__setting(LULL__SETTING_IO);
     const char *why = reason(options, setting);
+    lull__io_queue_t *queue;
+    lull_status_t status = LULL_ERR_UNSUPPORTED;
     if (why == NULL) {
-        lull_status_t status = lull__io_queue_uring(options, out);
-        if (status == LULL_OK || status == LULL_ERR_NO_MEMORY)
+        status = lull__io_queue_uring(options, &queue);
+        if (status == LULL_ERR_NO_MEMORY)
             return status;
         why = lull_last_error();
     }
-    lull__log(strcmp(setting, "uring") == 0 ? LULL_LOG_WARN : LULL_LOG_INFO,
-              "checkpoints are written by threads: %s", why);
-    return lull__io_queue_threads(options, out);
+    if (status != LULL_OK) {
+        status = lull__io_queue_threads(options, &queue);
+        if (status != LULL_OK)
+            return status;
+        snprintf(queue->about.why, sizeof queue->about.why, "%s", why);
+    }
+    tell(queue, strcmp(setting, "uring") == 0 &&
+                    strcmp(queue->about.backend, "threads") == 0);
+    *out = queue;
+    return LULL_OK;
 }

@@ -42,7 +42,13 @@ void lull__io_queue_destroy(lull__io_queue_t *queue);
 double lull__io_queue_book(lull__io_queue_t *queue, uint64_t bytes);
 /* Seconds spent in writes, summed over those in flight. */
 double lull__io_queue_busy(lull__io_queue_t *queue);
-/* "io_uring" or "threads". */
-const char *lull__io_queue_backend(const lull__io_queue_t *queue);
+/* What was chosen, and why nothing faster. */
+typedef struct lull__io_queue_about {
+    const char *backend; /* "io_uring" or "threads" */
+    bool registered;     /* the buffer is */
+    char why[256];       /* "": all that there is */
+} lull__io_queue_about_t;
+const lull__io_queue_about_t *
+lull__io_queue_about(const lull__io_queue_t *queue);
 
 #endif

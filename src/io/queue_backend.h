@@ -16,7 +16,8 @@ typedef struct lull__io_queue_ops {
 struct lull__io_queue {
     const lull__io_queue_ops_t *ops;
     lull__io_queue_options_t options;
-    pthread_mutex_t lock; /* guards all below */
+    lull__io_queue_about_t about; /* of the backend's making, then constant */
+    pthread_mutex_t lock;         /* guards all below */
     pthread_cond_t changed;
     lull__io_job_t *head, **tail;
     bool stop;

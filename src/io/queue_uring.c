@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <liburing.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/log.h"
 
 /* One registered buffer is at most 1 GiB. */
 #define BUFFER_MAX ((uint64_t)1 << 30)
@@ -167,8 +167,10 @@ static void register_buffers(uring_t *uring) {
     if (rc == 0)
         uring->buffers = n;
     else
-        lull__log(LULL_LOG_INFO, "io_uring without registered buffers: %s",
-                  strerrordesc_np(-rc));
+        snprintf(uring->base.about.why, sizeof uring->base.about.why,
+                 "buffers are not registered: %s%s", strerrordesc_np(-rc),
+                 rc == -ENOMEM ? " (see ulimit -l)" : "");
+    uring->base.about.registered = rc == 0;
 }
 
 static void destroy(lull__io_queue_t *queue) {

@@ -18,3 +18,5 @@ run lull show empty
 flip c/step-00000300/rank-00001.json 100
 run lull show c --json >/dev/null
 run lull show c/300
+# Of two nodes' directories one.
+lull show "$TESTS/golden/checkpoint/place-0" | sed -n '/^elsewhere/,/^$/p'

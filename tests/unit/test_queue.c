@@ -67,7 +67,7 @@ static lull__io_queue_t *make(const char *backend, const lull__io_t *io,
                                         .buffer = buffer,
                                         .buffer_bytes = BYTES};
     assert_ok(lull__io_queue_create(&options, &queue));
-    const char *got = lull__io_queue_backend(queue);
+    const char *got = lull__io_queue_about(queue)->backend;
     if (strcmp(backend, "uring") == 0 && cap == 0 &&
         strcmp(got, "io_uring") != 0)
         printf("[ NOTE ] no io_uring here: %s\n", lull_last_error());
@@ -148,11 +148,11 @@ static void other_tables_and_caps_get_threads(void **state) {
     faultio_t fault;
     faultio_init(&fault);
     lull__io_queue_t *queue = make("auto", &fault.io, 0);
-    assert_string_equal(lull__io_queue_backend(queue), "threads");
+    assert_string_equal(lull__io_queue_about(queue)->backend, "threads");
     lull__io_queue_destroy(queue);
     /* 3 MB at 30 MB/s: the second and third job wait for the ones before. */
     queue = make("uring", &lull__io_system, 30000000);
-    assert_string_equal(lull__io_queue_backend(queue), "threads");
+    assert_string_equal(lull__io_queue_about(queue)->backend, "threads");
     lull__io_job_t jobs[3];
     double begin = lull__now();
     for (int i = 0; i < 3; i++) {
