@@ -227,6 +227,53 @@ static void lying_headers(void **state) {
     lull_codec_scratch_destroy(scratch);
 }
 
+typedef struct large {
+    lull_codec_t codec;
+    const uint8_t *values;
+    size_t bytes;
+} large_t;
+
+static void try_large(const char *isa, void *ctx) {
+    const large_t *large = ctx;
+    size_t count = large->bytes / (lull_dtype_bits(large->codec.dtype) / 8);
+    size_t bound;
+    lull_codec_scratch_t *scratch;
+    if (strcmp(isa, "portable") == 0)
+        return; /* it does nothing else */
+    assert_ok(lull_codec_scratch_create(&scratch));
+    assert_ok(lull_frame_bound(&large->codec, count, &bound));
+    lull_buffer_t out = {.data = malloc(bound), .capacity = bound};
+    uint8_t *back = malloc(large->bytes + 64);
+    assert_non_null(out.data);
+    assert_non_null(back);
+    assert_ok(lull_frame_encode(&large->codec, large->values, count,
+                                LULL_FRAME_CHECKSUM, &out, scratch));
+    assert_ok(lull_frame_decode(out.data, out.bytes, 0, back + 6, large->bytes,
+                                scratch));
+    assert_memory_equal(back + 6, large->values, large->bytes);
+    assert_false(scratch->past);
+    free(back);
+    free(out.data);
+    lull_codec_scratch_destroy(scratch);
+}
+
+/* So large that they are written past the caches. */
+static void large_arrays(void **state) {
+    (void)state;
+    large_t large = {.bytes = LULL__PAST_BYTES};
+    uint64_t random = test_seed(), *values = malloc(large.bytes);
+    assert_non_null(values);
+    for (size_t i = 0; i < large.bytes / 8; i++) /* near exponents */
+        values[i] =
+            (test_random(&random) & 0x83ff83ff83ff83ff) | 0x3000300030003000;
+    large.values = (const uint8_t *)values;
+    for (unsigned t = 0; t < 4; t++) {
+        large.codec = expo(dtypes[t]);
+        codec_check_isas(try_large, &large);
+    }
+    free(values);
+}
+
 /* Streams of the past decode for ever. */
 static void try_golden(const char *isa, void *ctx) {
     static const char *const kinds[] = {"normal", "sparse", "special", "zero",
@@ -271,6 +318,7 @@ int main(void) {
         cmocka_unit_test(far_exponents),
         cmocka_unit_test(ratio_is_within_one_percent_of_entropy),
         cmocka_unit_test(sizes),
+        cmocka_unit_test(large_arrays),
         cmocka_unit_test(mutated_streams),
         cmocka_unit_test(lying_headers),
     };
