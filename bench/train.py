@@ -166,9 +166,11 @@ def measure_loss(programs, keep, quick):
         ends = [loss_run(programs, keep, scheme, seed, recipe)[-1]
                 for seed in seeds]
         losses = [end["val_loss"] for end in ends]
+        # Against none of the same seeds.
+        none = {"value": statistics.mean(rows[0]["values"][:len(seeds)])} \
+            if rows else None
         rows.append({**figure(scheme, "val_loss", "nats", losses,
-                              baseline=rows[0] if rows else None,
-                              less_is_better=True),
+                              baseline=none, less_is_better=True),
                      "values": losses, "steps": ends[0]["step"]})
     return rows
 

@@ -77,31 +77,53 @@ def curves(rows, keep):
     return out
 
 
-def gnuplot(script, path):
-    head = ["set terminal svg size 760,460 font 'Helvetica,13' background "
-            "'white'", f"set output '{path}'", "set border 3 lc '#555555'",
-            "set tics nomirror", "set grid ytics lc '#dddddd' lw 1",
-            "set key outside right center spacing 1.3 samplen 2.5"]
+def gnuplot(script, path, height=400):
+    head = [f"set terminal svg size 760,{height} font 'Helvetica,13' "
+            "background 'white'", f"set output '{path}'",
+            "set border 3 lc '#555555'", "set tics nomirror",
+            "set grid ytics lc '#dddddd' lw 1",
+            "set key outside right top spacing 1.25 samplen 2.5 noenhanced"]
     subprocess.run(["gnuplot"], input="\n".join(head + script), text=True,
                    check=True)
 
 
-def draw_curves(lines, path, label, x_of):
-    """`lines`: {policy: points}; x_of(policy, step)."""
+def plot_of(lines, prefix):
+    """Data and the plot command of {policy: points}."""
     script, plots = [], []
     for i, (case, points) in enumerate(lines.items()):
-        name, (colour, dash) = f"$d{i}", STYLES.get(case, ("#888888", 3))
-        script += [f"{name} << EOD",
-                   *(f"{x_of(case, x)} {y}" for x, y in points), "EOD"]
-        plots.append(f"{name} with linespoints lc '{colour}' dt {dash} lw 2 "
-                     f"pt {7 if dash == 1 else 6} ps 0.5 title "
-                     f"'{case}' noenhanced")
-    script += [f"set xlabel '{label}'",
-               "set ylabel 'validation loss, nats a byte'",
-               "set logscale y", "set format y '%.1f'",
-               "set ytics (1.7,1.8,1.9,2,2.2,2.4,2.6,2.8,3)",
-               "plot " + ", ".join(plots)]
-    gnuplot(script, path)
+        colour, dash = STYLES.get(case, ("#888888", 3))
+        script += [f"${prefix}{i} << EOD", *(f"{x} {y}" for x, y in points),
+                   "EOD"]
+        plots.append(f"${prefix}{i} with linespoints lc '{colour}' dt {dash} "
+                     f"lw 2 pt {7 if dash == 1 else 6} ps 0.5 title '{case}'")
+    return script, "plot " + ", ".join(plots)
+
+
+def draw_curves(lines, path, label):
+    """Losses of {policy: points}, over what `label` says."""
+    script, plot = plot_of(lines, "d")
+    gnuplot(script + [f"set xlabel '{label}'", "set yrange [1.7:2.6]",
+                      "set ylabel 'validation loss, nats a byte'", plot],
+            path)
+
+
+def draw_steps(lines, path):
+    """Losses, and below how far they lie above none's, where that is little:
+    curves that cannot be told apart above."""
+    none = dict(lines["none"])
+    over = {case: [(x, 100 * (y / none[x] - 1)) for x, y in points]
+            for case, points in lines.items()}
+    over = {case: points for case, points in over.items()
+            if max(abs(y) for _, y in points) < 3 and case != "none"}
+    script, plot = plot_of(lines, "d")
+    more, under = plot_of(over, "o")
+    gnuplot(script + more + [
+        "set multiplot layout 2,1", "set lmargin 9", "set rmargin 22",
+        "set yrange [1.7:2.6]", "set ylabel 'validation loss, nats'", plot,
+        "set xlabel 'step'", "set yrange [*:*]",
+        "set ylabel 'above none, %'",
+        "set arrow from graph 0, first 0 to graph 1, first 0 nohead "
+        "lc '#000000'", under, "unset multiplot"], path, 640)
 
 
 def draw_bars(rows, path):
@@ -110,7 +132,8 @@ def draw_bars(rows, path):
     bars.sort(key=lambda bar: bar[1])
     script = ["$d << EOD", *(f"{i} {y} \"{case}\"" for i, (case, y) in
                              enumerate(bars)), "EOD",
-              "set yrange [-0.6:%g]" % (len(bars) - 0.4), "set xrange [0:*]",
+              "set yrange [-0.6:%g]" % (len(bars) - 0.4),
+              "set xrange [0:%g]" % (1.1 * bars[-1][1]),
               "unset key", "set grid noytics", "set ytics scale 0",
               "set xlabel 'tokens/s, times those of none'",
               "set arrow 1 from 1, graph 0 to 1, graph 1 nohead lc '#000000'"
@@ -128,14 +151,17 @@ def draw(rows, keep, out):
         draw_bars(rows, os.path.join(out, "train-speed.svg"))
     if not by_case(rows, "val_loss"):
         return
-    lines = curves(rows, keep)
-    draw_curves(lines, os.path.join(out, "train-steps.svg"), "step",
-                lambda case, step: step)
-    timed = {case: points for case, points in lines.items() if case in steps}
+    # By all seeds, to compare.
+    most = by_case(rows, "val_loss")["none"]["n"]
+    lines = {case: points for case, points in curves(rows, keep).items()
+             if by_case(rows, "val_loss")[case]["n"] == most}
+    draw_steps(lines, os.path.join(out, "train-steps.svg"))
+    timed = {case: [(step * steps[case] / steps["none"], loss)
+                    for step, loss in points]
+             for case, points in lines.items() if case in steps}
     if timed:
         draw_curves(timed, os.path.join(out, "train-time.svg"),
-                    "time on the links, in steps of none",
-                    lambda case, step: step * steps[case] / steps["none"])
+                    "time on the links, in steps of none")
 
 
 def main():
