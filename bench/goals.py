@@ -142,8 +142,11 @@ def put_into(page, mark, text):
 
 
 def machine_of(figures):
-    return f"\nOn {figures[0]['machine']}.\n" \
-        if figures and "machine" in figures[0] else ""
+    if not figures or "machine" not in figures[0]:
+        return ""
+    isa = figures[0].get("isa")
+    return f"\nOn {figures[0]['machine']}" + \
+        (f"; codecs run on {isa}" if isa else "") + ".\n"
 
 
 def main():

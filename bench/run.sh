@@ -144,7 +144,8 @@ take_docs() {
 
 # Names the machine in the figures, before they go into a page.
 named() {
-    jq --arg machine "$machine" 'map(. + {machine: $machine})' "$1" >"$1.new"
+    jq --arg machine "$machine" --arg isa "$isa" \
+        'map(. + {machine: $machine, isa: $isa})' "$1" >"$1.new"
     mv "$1.new" "$1"
 }
 
