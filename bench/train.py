@@ -19,9 +19,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLUSTER = os.path.join(HERE, "cluster.sh")
 SCHEMES = ["none", "zhybrid:16,8", "mzhybrid:8", "zfp:6", "mzhybrid:6",
-           "mxhybrid", "bf16", "zfp:8", "zhybrid:16,6", "mpc"]
-# What mxhybrid might have been, by one seed.
-OTHERS = ["mxint8", "dp=mxint8;tp=expo;pp=expo"]
+           "mxhybrid", "mxint8", "bf16", "zfp:8", "zhybrid:16,6", "mpc"]
+# What mxhybrid might have been, without loss but for gradients: by one seed.
+OTHERS = ["dp=mxint8;tp=expo;pp=expo"]
 QUICK = ["none", "zhybrid:16,8", "mzhybrid:8", "zfp:8"]
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 RANKS, LAYOUT = 8, {"tp": 2, "pp": 2}

@@ -20,7 +20,8 @@ STYLES = {
     "mzhybrid:8": ("#009e73", 1), "mxhybrid": ("#cc79a7", 1),
     "bf16": ("#e69f00", 1), "zfp:8": ("#d55e00", 1),
     "zfp:6": ("#d55e00", 2), "mzhybrid:6": ("#009e73", 2),
-    "zhybrid:16,6": ("#0072b2", 2), "mpc": ("#888888", 1)}
+    "zhybrid:16,6": ("#0072b2", 2), "mpc": ("#888888", 1),
+    "mxint8": ("#cc79a7", 2)}
 ROLES = ("dp", "tp", "pp")
 
 
@@ -82,7 +83,8 @@ def gnuplot(script, path, height=400):
             "background 'white'", f"set output '{path}'",
             "set border 3 lc '#555555'", "set tics nomirror",
             "set grid ytics lc '#dddddd' lw 1",
-            "set key outside right top spacing 1.25 samplen 2.5 noenhanced"]
+            "set key outside right top maxcols 1 spacing 1.1 samplen 2.5 "
+            "noenhanced"]
     subprocess.run(["gnuplot"], input="\n".join(head + script), text=True,
                    check=True)
 
@@ -120,7 +122,7 @@ def draw_steps(lines, path):
     gnuplot(script + more + [
         "set multiplot layout 2,1", "set lmargin 9", "set rmargin 22",
         "set yrange [1.7:2.6]", "set ylabel 'validation loss, nats'", plot,
-        "set xlabel 'step'", "set yrange [*:*]",
+        "unset key", "set xlabel 'step'", "set yrange [*:*]",
         "set ylabel 'above none, %'",
         "set arrow from graph 0, first 0 to graph 1, first 0 nohead "
         "lc '#000000'", under, "unset multiplot"], path, 640)
