@@ -45,9 +45,14 @@ typedef struct command {
     int (*run)(int count, char **args);
 } command_t;
 
-extern const command_t command_ls, command_show, command_verify, command_export,
-    command_diff, command_info, command_prune, command_train, command_codec,
-    command_bench;
+/* Every command, in the order of help: cli/cmd_NAME.c defines command_NAME. */
+#define CLI_COMMANDS(X) \
+    X(ls)               \
+    X(show)             \
+    X(verify) X(export) X(diff) X(prune) X(codec) X(info) X(bench) X(train)
+#define CLI_DECLARE_(name) extern const command_t command_##name;
+CLI_COMMANDS(CLI_DECLARE_)
+#undef CLI_DECLARE_
 
 /* Parses argv (argv[0]: the command) and runs the command. */
 int cli_run(const command_t *command, int argc, char **argv);

@@ -5,10 +5,10 @@
 #include "cli.h"
 
 static const command_t *const commands[] = {
-    &command_ls,     &command_show, &command_verify,
-    &command_export, &command_diff, &command_prune,
-    &command_codec,  &command_info, &command_bench,
-    &command_train,  NULL,
+#define ROW(name) &command_##name,
+    CLI_COMMANDS(ROW)
+#undef ROW
+        NULL,
 };
 
 static const command_t *find(const char *name) {

@@ -21,10 +21,10 @@ if(LULL_MPI)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lull)
 endif()
 find_program(GZIP gzip REQUIRED)
+configure_file(docs/man/lull.3.in ${CMAKE_BINARY_DIR}/share/man/lull.3 @ONLY)
 add_custom_command(OUTPUT share/man/lull.3.gz
-  COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/docs/man/lull.3
-          > share/man/lull.3.gz
-  DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/lull.3 VERBATIM)
+  COMMAND ${GZIP} -9nkf share/man/lull.3
+  DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/lull.3.in VERBATIM)
 add_custom_target(lull_overview ALL DEPENDS share/man/lull.3.gz)
 install(FILES ${CMAKE_BINARY_DIR}/share/man/lull.3.gz COMPONENT dev
   DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)

@@ -88,10 +88,21 @@ lull__io_queue_about(const lull__io_queue_t *queue) {
     return &queue->about;
 }
 
-/* Why not io_uring; NULL: let us try. */
+/* By preference; the last one takes what no other does. */
+static const struct {
+    const char *name; /* in the setting "io" */
+    lull_status_t (*create)(const lull__io_queue_options_t *options,
+                            lull__io_queue_t **out);
+} backends[] = {
+    {"uring", lull__io_queue_uring},
+    {"threads", lull__io_queue_threads},
+};
+enum { LAST = sizeof backends / sizeof *backends - 1 };
+
+/* Why only the last one will do; NULL: let us try the others. */
 static const char *reason(const lull__io_queue_options_t *options,
                           const char *setting) {
-    if (strcmp(setting, "threads") == 0)
+    if (strcmp(setting, backends[LAST].name) == 0)
         return "the setting says so";
     if (options->io != &lull__io_system)
         return "storage calls go through a table of the caller";
@@ -111,23 +122,29 @@ static void tell(const lull__io_queue_t *queue, bool disappointed) {
 lull_status_t lull__io_queue_create(const lull__io_queue_options_t *options,
                                     lull__io_queue_t **out) {
     const char *setting = lull__setting(LULL__SETTING_IO);
+    bool any = strcmp(setting, "auto") == 0;
     const char *why = reason(options, setting);
     lull__io_queue_t *queue;
+    bool try = why == NULL;
     lull_status_t status = LULL_ERR_UNSUPPORTED;
-    if (why == NULL) {
-        status = lull__io_queue_uring(options, &queue);
+    for (unsigned i = 0; try && status != LULL_OK && i < LAST; i++) {
+        if (!any && strcmp(setting, backends[i].name) != 0)
+            continue;
+        status = backends[i].create(options, &queue);
         if (status == LULL_ERR_NO_MEMORY)
             return status;
         why = lull_last_error();
     }
-    if (status != LULL_OK) {
-        status = lull__io_queue_threads(options, &queue);
+    bool asked = !any && strcmp(setting, backends[LAST].name) != 0;
+    bool other = status != LULL_OK;
+    if (other) {
+        status = backends[LAST].create(options, &queue);
         if (status != LULL_OK)
             return status;
-        snprintf(queue->about.why, sizeof queue->about.why, "%s", why);
+        snprintf(queue->about.why, sizeof queue->about.why, "%s",
+                 why != NULL ? why : "no other way is left");
     }
-    tell(queue, strcmp(setting, "uring") == 0 &&
-                    strcmp(queue->about.backend, "threads") == 0);
+    tell(queue, asked && other);
     *out = queue;
     return LULL_OK;
 }

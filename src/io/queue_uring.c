@@ -125,7 +125,7 @@ static void reap(uring_t *uring) {
         io_uring_cqe_seen(&uring->ring, cqe);
         if (i == uring->depth)
             await_wake(uring);
-        else
+        else if (uring->flights[i].job != NULL) /* else failed by fail_all() */
             completed(uring, i, result);
     }
 }

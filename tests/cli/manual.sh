@@ -2,7 +2,7 @@
 share=$(dirname "$(command -v lull)")/../share
 have() { [ -e "$share/man/$1.1" ]; }
 if command -v mandoc >/dev/null; then
-    mandoc -T lint -W all "$share/man/lull.1" "$TESTS/../docs/man/lull.3"
+    mandoc -T lint -W all "$share/man/lull.1" "$share/man/lull.3"
     ! have lull-train || mandoc -T lint -W all "$share/man/lull-train.1"
 fi
 # Every command and every option that --help has.

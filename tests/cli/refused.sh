@@ -57,7 +57,7 @@ run lull export c -o
 run lull prune c --keep-last -1
 run lull prune c --keep-last 5000000000
 run lull bench . --size 1
-run lull info x
+run lull info x y
 # Places that cannot be written.
 run lull export c -o /proc/new
 run lull export c -o no/where

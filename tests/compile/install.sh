@@ -54,7 +54,11 @@ C
 fi
 # Programs find the libraries of their own prefix.
 unset LD_LIBRARY_PATH
-"$prefix/bin/lull" --version
+version=$("$prefix/bin/lull" --version)
+[ "$version" = "lull $(pkg-config --modversion lull)" ] || {
+    echo "lull.pc and lull --version differ: $version"
+    exit 1
+}
 [ "$mpi" != ON ] || "$prefix/bin/lull-train" --version
 [ -e "$prefix/share/man/man1/lull.1.gz" ]
 [ -e "$prefix/share/bash-completion/completions/lull" ]
