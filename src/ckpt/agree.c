@@ -195,15 +195,19 @@ static lull_status_t call_back(hearing_t *hearing, lull_ckpt_agree_op_t op,
 static void tell_missing(hearing_t *hearing, lull_status_t called) {
     uint32_t rank = 0;
     char text[256];
-    while (hearing->heard[rank])
-        rank++;
     if (called == LULL_OK)
         called = LULL_ERR_PEER;
-    snprintf(text, sizeof text,
-             "%s; %" PRIu32 " of %" PRIu32
-             " ranks did not answer, the first is rank %" PRIu32 " (%s)",
-             lull_status_text(called), hearing->missing,
-             hearing->ckpt->options.world, rank, hearing->round->kind);
+    while (hearing->missing > 0 && hearing->heard[rank])
+        rank++;
+    if (hearing->missing == 0)
+        snprintf(text, sizeof text, "%s, though all ranks answered (%s)",
+                 lull_status_text(called), hearing->round->kind);
+    else
+        snprintf(text, sizeof text,
+                 "%s; %" PRIu32 " of %" PRIu32
+                 " ranks did not answer, the first is rank %" PRIu32 " (%s)",
+                 lull_status_text(called), hearing->missing,
+                 hearing->ckpt->options.world, rank, hearing->round->kind);
     /* A rank that said why comes before those that said nothing. */
     keep_failure(hearing, UINT32_MAX, called, text);
 }

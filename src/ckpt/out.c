@@ -182,6 +182,8 @@ lull_status_t lull__out_finish(lull__out_t *out, uint64_t *bytes,
 
 lull_status_t lull__out_to_memory(void *memory, const void *data, size_t n) {
     lull__memory_t *m = memory;
+    if (n == 0)
+        return LULL_OK;
     if (n > m->capacity - m->bytes) {
         size_t capacity = (m->bytes + n) * 2;
         char *grown = realloc(m->data, capacity);
