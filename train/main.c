@@ -120,16 +120,23 @@ static bool open_outputs(run_t *run) {
 }
 
 /* Who forgot --resume should know before the first save. */
-static void tell_older(const char *dir) {
-    lull_ckpt_entry_t *entries;
-    size_t count;
-    if (lull_ckpt_list(dir, &entries, &count) != LULL_OK)
-        return;
-    if (count > 0)
-        train_say("note: %s has checkpoints up to step %llu: this run begins "
-                  "anew; --resume auto would go on from there",
-                  dir, (unsigned long long)entries[count - 1].id.step);
-    lull_ckpt_entries_free(entries);
+static void tell_older(const config_t *config) {
+    static tier_dirs_t tiers;
+    tier_dirs_fill(config, &tiers);
+    for (size_t i = 0; i < tiers.count; ++i) {
+        lull_ckpt_entry_t *entries;
+        size_t count;
+        if (lull_ckpt_list(tiers.dirs[i], &entries, &count) != LULL_OK)
+            continue;
+        if (count > 0)
+            train_say("note: %s has checkpoints up to step %llu: this run "
+                      "begins anew; --resume auto would go on from there",
+                      tiers.dirs[i],
+                      (unsigned long long)entries[count - 1].id.step);
+        lull_ckpt_entries_free(entries);
+        if (count > 0)
+            return;
+    }
 }
 
 static void tell_beginning(const run_t *run) {
@@ -149,7 +156,7 @@ static void tell_beginning(const run_t *run) {
     if (run->resume.dir != NULL)
         train_say("resumed from %s", run->resume.where);
     else if (config->ckpt_dir != NULL)
-        tell_older(config->ckpt_dir);
+        tell_older(config);
     if (run->first >= run->last)
         train_say("nothing left to train: %lld steps are done, the end is %lld",
                   (long long)run->first, (long long)run->last);

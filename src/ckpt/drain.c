@@ -175,7 +175,7 @@ static bool failed_before(lull__tiers_t *tiers, const lull__tier_t *tier) {
     return failed;
 }
 
-/* *gone: the checkpoint is not where it was. */
+/* *gone: the checkpoint is not where it was, or not all of it. */
 static lull_status_t drain(const job_t *job, bool *gone) {
     lull__tiers_t *tiers = job->tiers;
     const lull__tier_t *from = &tiers->tiers[job->from];
@@ -196,7 +196,11 @@ static lull_status_t drain(const job_t *job, bool *gone) {
     *gone = status == LULL_ERR_NOT_FOUND;
     if (status != LULL_OK)
         return status;
-    status = into_partial(job, info);
+    *gone = info->elsewhere > 0;
+    status = *gone ? lull__fail(LULL_ERR_NOT_FOUND,
+                                "%s: files of it are in other places",
+                                info->dir.path)
+                   : into_partial(job, info);
     lull_ckpt_info_destroy(info);
     if (status == LULL_OK && is_newest(tiers, to, &job->row))
         lull__publish_latest(to->dir, job->row.step);
@@ -207,8 +211,7 @@ static lull_status_t drain(const job_t *job, bool *gone) {
 
 /* Trying again is for nothing: it is the old copy that is bad, or gone. */
 static bool is_final(lull_status_t status) {
-    return status == LULL_ERR_CORRUPT || status == LULL_ERR_VERSION ||
-           status == LULL_ERR_UNSUPPORTED;
+    return status == LULL_ERR_CORRUPT || status == LULL_ERR_VERSION;
 }
 
 static void mark_row(const job_t *job, bool stuck) {

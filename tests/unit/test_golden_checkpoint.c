@@ -8,13 +8,12 @@
 
 #define GOLDEN TEST_SOURCES "/golden/checkpoint"
 
-static void good(void **state) {
-    (void)state;
+static void read_good(const char *dir) {
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     lull_ckpt_entry_t entry;
-    assert_ok(lull_ckpt_find(GOLDEN "/good", NULL, &id));
-    assert_ok(lull_ckpt_info_open(GOLDEN "/good", id, &info));
+    assert_ok(lull_ckpt_find(dir, NULL, &id));
+    assert_ok(lull_ckpt_info_open(dir, id, &info));
     assert_ok(lull_ckpt_info_entry(info, &entry));
     assert_int_equal(entry.id.seq, 7);
     assert_int_equal(entry.id.step, 100);
@@ -45,8 +44,22 @@ static void good(void **state) {
     assert_memory_equal(text, "abc", 3);
     assert_ok(lull_ckpt_info_state(info, "rng", 1, text, 3, &bytes));
     assert_int_equal(text[0], 1);
+    lull_ckpt_rank_info_t rank;
+    assert_true(lull_ckpt_info_rank_at(info, 1, &rank));
+    assert_int_equal(rank.shards, 2);
     assert_ok(lull_ckpt_verify(info, NULL, NULL));
     lull_ckpt_info_destroy(info);
+}
+
+static void good(void **state) {
+    (void)state;
+    read_good(GOLDEN "/good");
+}
+
+/* The same in one file. */
+static void merged(void **state) {
+    (void)state;
+    read_good(GOLDEN "/merged");
 }
 
 /* place-0 and place-1 are the two places of one checkpoint. */
@@ -115,12 +128,12 @@ static void bad(void **state) {
         count++;
     }
     closedir(dir);
-    assert_true(count >= 25);
+    assert_true(count >= 32);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(good),
-                                       cmocka_unit_test(places),
-                                       cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good), cmocka_unit_test(places),
+        cmocka_unit_test(merged), cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,8 +108,75 @@ class Checkpoint:
             f.write(text)
 
 
-def bad(name, **changes):
-    checkpoint = Checkpoint()
+class Merged(Checkpoint):
+    """The same, both ranks' shards in one file."""
+
+    def merged_file(self):
+        header, data, rows = {"__metadata__": {"format": "pt"}}, b"", []
+        # Host state last: it has odd lengths.
+        both = sorted(((rank, shard) for rank in range(2)
+                       for shard in self.shards(rank)),
+                      key=lambda row: "kind" in row[1])
+        for rank, shard in both:
+            values = shard.pop("bytes")
+            span = [len(data), len(data) + len(values)]
+            stored = shard.get("stored", shard["name"])
+            if stored in header:
+                stored = shard["stored"] = stored + "#1"
+            header[stored] = {"dtype": shard["dtype"],
+                              "shape": shard.get("box", shard["shape"]),
+                              "data_offsets": span}
+            owner = {"rank": rank} if rank > 0 else {}
+            rows.append({**shard, **owner, "file": 0, "data": span})
+            data += values
+        text = dump(header).encode()
+        text += b" " * (-(8 + len(text)) % 4096)
+        return struct.pack("<Q", len(text)) + text, data, rows
+
+    def write(self, top, step=100):
+        path = os.path.join(top, f"step-{step:08}")
+        shutil.rmtree(top, ignore_errors=True)
+        os.makedirs(path)
+        head = {"run": "golden", "save": 0, "step": step, "world": 2}
+        header, data, rows = self.merged_file()
+        blocks = [digits(data)]
+        name = "rank-00000.safetensors"
+        vote = {"format": "lull-vote", "version": 1, **head, "rank": 0,
+                "ranks": 2,
+                "files": [{"name": name, "bytes": len(header + data),
+                           "header": len(header),
+                           "header_hash": digits(header), "blocks": blocks}],
+                "shards": rows, "aliases": [{"name": "tied", "of": "w"}] * 2,
+                "times_us": [{"queued": 1, "copy": 2, "flush": 3, "fsync": 4},
+                             {"queued": 5, "copy": 6, "flush": 7, "fsync": 8}]}
+        if self.change_vote:
+            self.change_vote(vote)
+        text = dump(vote).encode()
+        words = struct.pack("<Q", int(blocks[0], 16))
+        both = struct.pack("<QQ", int(digits(header), 16),
+                           xxhash.xxh3_64_intdigest(words))
+        manifest = {"format": "lull-checkpoint", "version": 1, "seq": 7,
+                    "parent": 5, **head, "time": 1700000000,
+                    "meta": {"note": "a \"golden\" one\n"},
+                    "files": [{"name": name, "rank": 0,
+                               "bytes": len(header + data),
+                               "hash": digits(both)}],
+                    "votes": [{"bytes": len(text), "ranks": 2,
+                               "hash": digits(text)}]}
+        if self.change_manifest:
+            self.change_manifest(manifest)
+        with open(os.path.join(path, "rank-00000.json"), "wb") as f:
+            f.write(text)
+        with open(os.path.join(path, name), "wb") as f:
+            f.write(header + data)
+        text = dump(manifest)[:-1].encode() + b","
+        text += b'"hash":"' + digits(text).encode() + b'"}\n'
+        with open(os.path.join(path, "manifest.json"), "wb") as f:
+            f.write(text)
+
+
+def bad(name, kind=Checkpoint, **changes):
+    checkpoint = kind()
     for key, change in changes.items():
         setattr(checkpoint, key, change)
     checkpoint.write(os.path.join(HERE, "bad", name))
@@ -124,6 +191,17 @@ def places(manifest, here):
 
 def main():
     Checkpoint().write(os.path.join(HERE, "good"))
+    Merged().write(os.path.join(HERE, "merged"))
+    bad("merged-rank", Merged, change_vote=lambda v: v["shards"][-1].update(
+        rank=2))
+    bad("merged-times", Merged, change_vote=lambda v: v["times_us"].pop())
+    bad("merged-ranks", Merged, change_vote=lambda v: v.update(ranks=3))
+    bad("merged-none", Merged, change_manifest=lambda m:
+        m["votes"][0].update(ranks=0))
+    bad("merged-few", Merged, change_manifest=lambda m: m.update(world=3))
+    bad("merged-names", Merged, change_vote=lambda v: v["shards"][-1].update(
+        stored="lull.state/rng"))
+    bad("merged-places", Merged, change_manifest=lambda m: places(m, 0))
     for here in range(2):
         place = Checkpoint()
         place.change_manifest = lambda m: places(m, here)
