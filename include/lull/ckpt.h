@@ -92,7 +92,7 @@ typedef struct lull_ckpt_options {
     const int *cpus;          /* affinity of background threads; copied */
     size_t cpu_count;         /* 0: inherited */
     int nice;                 /* added niceness of background threads */
-    uint64_t write_cap;       /* bytes/s a rank; 0: none */
+    uint64_t write_cap;       /* bytes/s a rank, drains too; 0: none */
     lull_ckpt_agree_fn agree; /* agree.h: on all ranks or none; NULL: files */
     void *agree_ctx;
     /* How tensors are stored: CLASS=CODEC, separated by commas, as
