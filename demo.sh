@@ -5,6 +5,7 @@
 # [--data FILE] [--policy POLICY] [--steps N]. Everything lands in build/demo.
 set -euo pipefail
 cd "$(dirname "$0")"
+root=$PWD
 
 data='' policy=${LULL_DEMO_POLICY:-zhybrid} steps=${LULL_DEMO_STEPS:-800}
 usage() {
@@ -44,7 +45,12 @@ echo "text: $data, $(wc -c <"$data") bytes; files of the demo: $work"
 
 # A launcher that still runs when this script ends, by whatever way, goes too.
 launcher=''
-trap '[ -z "$launcher" ] || kill "$launcher" 2>/dev/null || true' EXIT
+cluster=''
+finish() {
+    [ -z "$launcher" ] || kill "$launcher" 2>/dev/null || true
+    [ -z "$cluster" ] || "$root/bench/cluster.sh" down
+}
+trap finish EXIT
 
 model=(--data "$data" --layers 4 --hidden 128 --heads 4 --seq 128
     --global-batch 16 --steps "$steps" --warmup $((steps / 20)) --lr 0.004
@@ -140,13 +146,24 @@ around() { # losses of the steps around the resumption
                     step == at + 1 ? "  <- resumed, DP 4 x TP 2" : ""
         }' "$work/metrics.jsonl"
 }
+start_cluster() { # hosts with a network between them, where root may have some
+    [ "$(id -u)" = 0 ] || return 0
+    if "$root/bench/cluster.sh" up 4 1gbit 2>"$work/cluster.log"; then
+        cluster=4
+    else
+        tail -n 1 "$work/cluster.log"
+    fi
+}
 compare() { # a few steps of the same run: $1 name, then options
-    local name=$1
+    local name=$1 run=("$bin/lull" train -n 8)
     shift
     rm -rf "$work/compare"
-    "$bin/lull" train -n 8 "${model[@]}" --tp 2 --pp 2 --stop-at 20 \
-        --val-windows 1 --ckpt-dir "$work/compare" --ckpt-every 2 \
-        --metrics "$work/$name.jsonl" "$@" 2>"$work/$name.log" ||
+    [ -z "$cluster" ] || run=("$root/bench/cluster.sh" run -np 8 -q
+        "$bin/lull-train")
+    OPENBLAS_NUM_THREADS=1 timeout 300 "${run[@]}" "${model[@]}" --tp 2 \
+        --pp 2 --stop-at 20 --val-windows 1 --ckpt-dir "$work/compare" \
+        --ckpt-every 2 --metrics "$work/$name.jsonl" "$@" \
+        2>"$work/$name.log" ||
         { cat "$work/$name.log" >&2; die "the run '$name' failed"; }
     rm -rf "$work/compare"
 }
@@ -162,7 +179,11 @@ say "4. what it cost"
 echo "the loss goes on where it stood:"
 around
 echo
-echo "the same 20 steps, a checkpoint every 2 of them (means of a step):"
+start_cluster
+where="ranks share this machine's memory"
+[ -z "$cluster" ] || where="8 ranks on 4 hosts (network namespaces), 1 Gbit/s"
+echo "the same 20 steps, a checkpoint every 2 of them (means of a step);"
+echo "$where:"
 printf '  %-34s %10s %16s %16s\n' '' 'ms' 'ms blocked' 'on the wire'
 compare lazy --ckpt-mode lazy
 row lazy "lazy, communication: $policy"
@@ -171,8 +192,10 @@ row sync "synchronous, communication: $policy"
 if [ "$policy" != none ]; then
     compare plain --ckpt-mode lazy --comm none
     row plain "lazy, communication: none"
-    echo "All ranks share this machine's memory: there compression can only"
-    echo "cost time; it pays on a network."
+    [ -n "$cluster" ] || {
+        echo "Over shared memory compression can only cost time; it pays on a"
+        echo "network. As root these runs are on hosts with one between them."
+    }
 fi
 echo "(Roles and checkpoints of the whole resumed run: its table above.)"
 

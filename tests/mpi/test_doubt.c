@@ -147,6 +147,8 @@ static void slow_is_not_wrong(void) {
 
 int main(int argc, char **argv) {
     test_begin(&argc, &argv);
+    if (test_size == 1)
+        return test_end();
     in = calloc(N, 4), out = calloc(N, 4);
     CHECK(in && out);
     culprit = test_size - 1;
