@@ -143,7 +143,9 @@ LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
  * UNSUPPORTED: dtype or op; LULL_ERR_MISMATCH: ranks' arguments differ;
  * LULL_ERR_PEER: a rank failed, named; LULL_ERR_MPI; LULL_ERR_NO_MEMORY;
  * LULL_ERR_STATE: the communicator was destroyed or is of no use any more, or
- * MPI finalised. After an error the receive buffer holds nothing of use.
+ * MPI finalised. After an error the receive buffer holds nothing of use. An
+ * error of MPI is a status as well: error handlers of the user's communicator
+ * are not called, so one that aborts does not.
  *
  * A failure is told to the peers with the messages that the call still owes
  * them. What a rank finds in the last messages that it receives of a call (of

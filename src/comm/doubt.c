@@ -26,7 +26,8 @@ struct lull__doubt {
     double after;  /* seconds; 0: never */
     uint64_t told; /* the number of collectives when it was told last */
     unsigned char out[TOLD];
-    int out_bytes, sending;
+    int out_bytes;
+    bool sending;
     MPI_Request *requests;
     unsigned char *all; /* of check=1: descriptions of all ranks */
     uint64_t count;     /* collectives so far */
@@ -83,10 +84,10 @@ static int take(const lull__doubt_t *doubt, unsigned char in[TOLD],
 static void finish_sends(const lull_comm_t *comm) {
     lull__doubt_t *doubt = comm->doubt;
     int flag = 1;
-    if (doubt->sending != 0)
-        MPI_Testall(comm->size, doubt->requests, &flag, MPI_STATUSES_IGNORE);
+    for (int r = 0; doubt->sending && flag && r < comm->size; r++)
+        MPI_Test(&doubt->requests[r], &flag, MPI_STATUS_IGNORE);
     if (flag)
-        doubt->sending = 0;
+        doubt->sending = false;
 }
 
 /* What was told in vain is read, so that nothing is left for a communicator
@@ -103,8 +104,8 @@ void lull__doubt_free_comms(lull_comm_t *comm) {
 }
 
 void lull__doubt_destroy(lull_comm_t *comm) {
-    if (comm->doubt == NULL)
-        return;
+    if (comm->doubt == NULL || comm->doubt->sending)
+        return; /* MPI may still read what is on its way: it is left */
     free(comm->doubt->requests);
     free(comm->doubt->all);
     free(comm->doubt);
@@ -235,7 +236,7 @@ static void tell(lull_comm_t *comm) {
             MPI_Isend(doubt->out, doubt->out_bytes, MPI_BYTE, r, TAG,
                       doubt->comm, &doubt->requests[r]);
     }
-    doubt->sending = 1;
+    doubt->sending = true;
     doubt->told = doubt->count;
 }
 

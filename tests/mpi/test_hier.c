@@ -65,6 +65,25 @@ static void failing(lull_comm_t *comm, int culprit) {
     exact(comm, N, LULL_SUM, false);
 }
 
+/* What stays flat says so, and is right. */
+static void counted(lull_comm_t *comm) {
+    lull_comm_stats_t before = {.size = sizeof before}, s = before;
+    size_t part = N / (size_t)test_size;
+    CHECK_OK(lull_comm_stats(comm, &before));
+    test_fill(in, part * (size_t)test_size, LULL_F32, test_rank, seed, true);
+    CHECK_OK(
+        lull_reduce_scatter_block(in, out, part, LULL_F32, LULL_SUM, comm));
+    test_model(want, part * (size_t)test_size, LULL_F32, LULL_SUM, test_size,
+               seed);
+    CHECK(memcmp(out, want + (size_t)test_rank * part, part * 4) == 0);
+    test_fill(in, 100, LULL_BF16, test_rank, seed, true);
+    CHECK_OK(lull_allreduce(in, out, 100, LULL_BF16, LULL_SUM, comm));
+    CHECK_OK(lull_allreduce(in, out, 100, LULL_F32, LULL_SUM, comm));
+    CHECK_OK(lull_comm_stats(comm, &s));
+    CHECK(s.bypasses[LULL_BYPASS_HIER] - before.bypasses[LULL_BYPASS_HIER] ==
+          (test_size > 1 ? 2 : 0));
+}
+
 int main(int argc, char **argv) {
     static const size_t counts[] = {0, 1, 3, 33, 1025, 70001, N};
     lull_comm_t *comm, *lossy;
@@ -79,6 +98,7 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
         for (int mode = 0; mode < 4; mode++)
             exact(comm, counts[i], mode & 1 ? LULL_AVG : LULL_SUM, mode & 2);
+    counted(comm);
     replicas(lossy, N);
     replicas(lossy, 100);
     for (int i = 0; i < 4; i++)
