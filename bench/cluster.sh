@@ -134,7 +134,10 @@ run() {
         --mca btl_vader_single_copy_mechanism none \
         --mca coll_tuned_use_dynamic_rules 1 \
         --mca coll_tuned_allreduce_algorithm "${LULL_ALLREDUCE:-4}" \
-        ${LULL_MCA:-} "$@"
+        ${LULL_MCA:-} "$@" &
+    # A shell heeds signals between commands, or while it waits.
+    trap 'kill "$!" 2>/dev/null' INT TERM
+    wait "$!"
 }
 
 self=$(readlink -f "$0")

@@ -144,33 +144,37 @@ static void add_policy(const char *text, bool bf16) {
         printf("%s: measured: %s\n", policy, lull_comm_policy(r->comm));
 }
 
-/* Open MPI reads the algorithm when a communicator is made; false: it cannot
- * be told. */
-static bool set_algorithm(int algorithm) {
-    static MPI_T_cvar_handle handle;
+static MPI_T_cvar_handle algorithm_handle;
+static int started_with;
+
+/* Open MPI reads the algorithm when a communicator is made; false: this MPI
+ * cannot be told. */
+static bool find_algorithm(void) {
     static bool looked, found;
     int level, index, n;
-    if (!looked &&
-        MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS) {
-        found =
-            MPI_T_cvar_get_index("coll_tuned_allreduce_algorithm", &index) ==
-                MPI_SUCCESS &&
-            MPI_T_cvar_handle_alloc(index, NULL, &handle, &n) == MPI_SUCCESS;
-    }
+    if (!looked && MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS)
+        found = MPI_T_cvar_get_index("coll_tuned_allreduce_algorithm",
+                                     &index) == MPI_SUCCESS &&
+                MPI_T_cvar_handle_alloc(index, NULL, &algorithm_handle, &n) ==
+                    MPI_SUCCESS &&
+                MPI_T_cvar_read(algorithm_handle, &started_with) == MPI_SUCCESS;
     looked = true;
-    return found && MPI_T_cvar_write(handle, &algorithm) == MPI_SUCCESS;
+    return found;
 }
 
 static void add_algorithm(const char *text) {
     char label[32];
     snprintf(label, sizeof label, "mpi:%.20s", text);
-    if (!set_algorithm(atoi(text))) {
+    int algorithm = atoi(text);
+    if (!find_algorithm() ||
+        MPI_T_cvar_write(algorithm_handle, &algorithm) != MPI_SUCCESS) {
         if (rank == 0)
             printf("%s: this MPI cannot be told which algorithm\n", label);
         return;
     }
     runner_t *r = add(label);
     MPI_Comm_dup(MPI_COMM_WORLD, &r->native);
+    MPI_T_cvar_write(algorithm_handle, &started_with);
 }
 
 static void add_list(const char *list, void (*one)(const char *)) {
