@@ -43,7 +43,8 @@ static lull_status_t fill(lull_comm_t *comm, lull_role_t role,
     lull__rules_text(&rules[role], comm->rules, sizeof comm->rules);
     comm->compressed = lull__rules_code(&rules[role]);
     for (unsigned r = 0; r < LULL_ROLE_COUNT; r++)
-        comm->codes_elsewhere |= lull__rules_code(&rules[r]);
+        comm->codes_elsewhere |=
+            rules[r].automatic || lull__rules_code(&rules[r]);
     status = lull__choices_fill(comm);
     if (status == LULL_OK)
         status = lull__engine_create(comm);

@@ -81,7 +81,7 @@ lull_status_t lull_comm_stats_json(const lull_comm_t *comm, char *text,
     lull_status_t status = lull_comm_stats(comm, &s);
     if (status != LULL_OK)
         return status;
-    char all[1024];
+    char all[1024 + LULL__RULES_TEXT_MAX];
     int n = snprintf(
         all, sizeof all,
         "{\"role\":\"%s\",\"policy\":\"%s\",\"rank\":%d,\"size\":%d,"

@@ -89,9 +89,17 @@ static bool is_in_vain(lull_request_t *request, unsigned *idle, double *since) {
     return true;
 }
 
-lull_status_t lull__complete(lull_request_t *request) {
+static bool is_done(const lull_request_t *request) {
+    lull__engine_lock(); /* another thread may have moved it on */
     bool done = request->done;
-    bool may_block = request->call.comm->doubt == NULL;
+    lull__engine_unlock();
+    return done;
+}
+
+/* The communicator of one that is done may be gone. */
+lull_status_t lull__complete(lull_request_t *request) {
+    bool done = is_done(request);
+    bool may_block = !done && request->call.comm->doubt == NULL;
     unsigned idle = 0;
     double since = 0;
     while (!done) {
