@@ -11,7 +11,7 @@ run lull train --bogus 1
 run lull train --data
 run lull train --data text --layers four
 run lull train --data text --ckpt-mode later
-run lull train --data text --comm zfp:8,mpc
+run lull train --data text --comm zfp:many
 run lull train --data text --resume auto
 run lull train --data text --ckpt-every 5
 run lull train -n 2 --data text --tp 3
