@@ -270,6 +270,8 @@ static uint8_t *child_room(encoder_t *e, int leaf, uint8_t *next) {
 static inline void look(lull__expo_ahead_t *ahead, bool write) {
     enum { LINE = 64 };
     const uint8_t *at = ahead->at;
+    if (at == ahead->end) /* or there is nothing to ask for */
+        return;
     size_t left = (size_t)(ahead->end - at);
     size_t bytes = ahead->step < left ? ahead->step : left;
     for (size_t i = 0; i < bytes; i += LINE)
