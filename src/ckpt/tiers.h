@@ -1,5 +1,5 @@
 /* Slower directories behind the first: what each holds, what each wants, and
- * the thread of rank 0 that drains. Why so: docs/decisions/0071-tiers.md. */
+ * the thread of rank 0 that drains. Why so: docs/decisions/0072-tiers.md. */
 #ifndef LULL__CKPT_TIERS_H
 #define LULL__CKPT_TIERS_H
 
