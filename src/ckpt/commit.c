@@ -218,7 +218,7 @@ static void after_commit(lull_ckpt_request_t *save) {
                               .keep_every = ckpt->options.keep_every,
                               .deleter = ckpt->deleter};
     if (ckpt->tiers != NULL)
-        lull__tiers_committed(ckpt->tiers, save->number);
+        lull__tiers_retain(ckpt->tiers, 0, save->number);
     else if (lull__retention_run(&what, &ckpt->history, NULL) != LULL_OK)
         lull__log(LULL_LOG_WARN, "an old checkpoint is not deleted: %s",
                   lull_last_error());
@@ -263,6 +263,11 @@ static void lead_cleanup(lull_ckpt_request_t *save, bool keep) {
 
 static void set_decided(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
+    pthread_mutex_lock(&ckpt->lock);
+    bool committed = save->status == LULL_OK;
+    pthread_mutex_unlock(&ckpt->lock);
+    if (committed && ckpt->tiers != NULL)
+        lull__tiers_committed(ckpt->tiers);
     pthread_mutex_lock(&ckpt->lock);
     save->decided = true;
     if (save->status == LULL_OK) {

@@ -192,7 +192,7 @@ static bool of_run(const char *rest, const char *run_id) {
 
 bool lull__note_is_stale(const char *name, const char *run_id) {
     static const char *const kinds[] = {"verdict-", "abort-", "joined-",
-                                        "probe-", "tier-"};
+                                        "probe-",   "tier-",  "spare-"};
     if (strncmp(name, "tmp-", 4) == 0)
         name += 4;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

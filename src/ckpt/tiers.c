@@ -72,12 +72,15 @@ static lull_status_t take(const lull_ckpt_t *ckpt, const char *path,
     return status;
 }
 
-static void move_in(lull__tier_t *tier, lull__tier_home_t *home) {
-    let_go(tier->home);
+/* Returns the old home, to be let go without the lock: that may wait for a
+ * disk that is gone, and commits must not. */
+static lull__tier_home_t *move_in(lull__tier_t *tier, lull__tier_home_t *home) {
+    lull__tier_home_t *old = tier->home;
     tier->home = home;
     tier->dir = &home->dir;
     tier->history = &home->history;
     tier->garbage = tier->in_doubt = false;
+    return old;
 }
 
 /* Two names of one directory would drain it into itself. */
@@ -113,7 +116,7 @@ static lull_status_t open_tier(lull__tiers_t *tiers, size_t index) {
         status = take(ckpt, from->dir, &home);
     if (status != LULL_OK)
         return status;
-    move_in(tier, home);
+    (void)move_in(tier, home);
     tiers->count++;
     /* A new commit is the newest wherever it is. */
     lull__history_taken(&ckpt->history, tier->history->last);
@@ -138,8 +141,9 @@ lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
     if (status != LULL_OK)
         return status;
     pthread_mutex_lock(&tiers->lock);
-    move_in(tier, home);
+    lull__tier_home_t *old = move_in(tier, home);
     pthread_mutex_unlock(&tiers->lock);
+    let_go(old);
     return LULL_OK;
 }
 
@@ -314,6 +318,19 @@ static void delete_row(lull__tiers_t *tiers, size_t index,
     }
 }
 
+/* The committer and the drainer count: what is counted last is told last. */
+static void count_pending(lull__tiers_t *tiers, bool wake) {
+    lull_ckpt_t *ckpt = tiers->ckpt;
+    pthread_mutex_lock(&tiers->lock);
+    uint64_t pending = lull__tiers_pending(tiers);
+    pthread_mutex_lock(&ckpt->lock);
+    ckpt->stats.drain_pending = pending;
+    if (wake)
+        lull__drain_wake(tiers, true);
+    pthread_mutex_unlock(&ckpt->lock);
+    pthread_mutex_unlock(&tiers->lock);
+}
+
 void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save) {
     lull__tier_t *tier = &tiers->tiers[index];
     lull__retention_t what = {.dir = tier->dir,
@@ -334,19 +351,11 @@ void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save) {
     if (index == 0)
         pthread_mutex_unlock(&tiers->naming);
     free(rows);
-    pthread_mutex_lock(&tiers->lock);
-    uint64_t pending = lull__tiers_pending(tiers);
-    pthread_mutex_unlock(&tiers->lock);
-    pthread_mutex_lock(&tiers->ckpt->lock);
-    tiers->ckpt->stats.drain_pending = pending;
-    pthread_mutex_unlock(&tiers->ckpt->lock);
+    count_pending(tiers, false);
 }
 
-void lull__tiers_committed(lull__tiers_t *tiers, uint64_t save) {
-    lull__tiers_retain(tiers, 0, save);
-    pthread_mutex_lock(&tiers->ckpt->lock);
-    lull__drain_wake(tiers, true);
-    pthread_mutex_unlock(&tiers->ckpt->lock);
+void lull__tiers_committed(lull__tiers_t *tiers) {
+    count_pending(tiers, true);
 }
 
 /* ---- closing ---- */

@@ -71,8 +71,9 @@ uint64_t lull__tiers_pending(const lull__tiers_t *tiers);
 /* Retention of a tier. `save`: for names of trash. */
 void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save);
 
-/* The committer has published; `save` was its number. */
-void lull__tiers_committed(lull__tiers_t *tiers, uint64_t save);
+/* The committer has published, and nobody knows yet: who does, and looks, must
+ * find the drainer at work. */
+void lull__tiers_committed(lull__tiers_t *tiers);
 
 /* drain.c */
 

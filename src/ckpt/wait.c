@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine.h"
 #include "tiers.h"
@@ -197,7 +198,8 @@ lull_status_t lull_ckpt_test(lull_ckpt_t *ckpt, lull_ckpt_request_t *request,
 }
 
 void lull_ckpt_request_destroy(lull_ckpt_request_t *request) {
-    if (request == NULL)
+    /* In a forked child the lock may be held by a thread that is not there. */
+    if (request == NULL || request->ckpt->pid != getpid())
         return;
     lull_ckpt_t *ckpt = request->ckpt;
     pthread_mutex_lock(&ckpt->lock);

@@ -6,6 +6,7 @@
 
 #include "base/thread.h"
 #include "ckpt.h"
+#include "ckpt/engine.h"
 #include "support.h"
 #include "test.h"
 
@@ -331,6 +332,33 @@ static void a_forked_child_is_refused(void **state) {
     assert_int_equal(status, 0);
 }
 
+/* The lock may be held, for ever, by a thread that the child does not have. */
+static void a_forked_child_lets_go_of_requests(void **state) {
+    (void)state;
+    float x[4] = {0};
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_t *ckpt = open_one(&options);
+    lull_ckpt_tensor_t tensor = test_tensor("t", LULL_F32, 4, x);
+    lull_ckpt_save_t save = save_of(1, &tensor, 1);
+    lull_ckpt_request_t *request;
+    assert_ok(lull_ckpt_save(ckpt, &save, &request));
+    pthread_mutex_lock(&ckpt->lock);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(5);
+        lull_ckpt_request_destroy(request);
+        lull_ckpt_destroy(ckpt);
+        _exit(0);
+    }
+    pthread_mutex_unlock(&ckpt->lock);
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    lull_ckpt_request_destroy(request);
+    assert_ok(lull_ckpt_close(ckpt));
+    lull_ckpt_destroy(ckpt);
+}
+
 /* The misuse is a data race by nature; here it is made without one. */
 static void await_copied_under_tsan(lull_ckpt_t *ckpt,
                                     lull_ckpt_request_t *request) {
@@ -526,6 +554,7 @@ int main(void) {
         TEST(bad_options_are_refused),
         TEST(a_second_run_is_told_who_is_there),
         TEST(a_forked_child_is_refused),
+        TEST(a_forked_child_lets_go_of_requests),
         TEST(mutation_is_detected_and_named),
         TEST(the_same_step_again_replaces_the_old_one),
         TEST(retention_goes_by_commits),

@@ -346,6 +346,24 @@ static void no_agreement_times_out(void **state) {
     }
 }
 
+/* A killed run leaves its spare files. */
+static void spares_of_other_runs_go(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    char path[300];
+    open_ranks(ranks, 2, 20);
+    snprintf(path, sizeof path, "%s/.lull/spare-killed-run-3", dir);
+    test_spit(path, "0", 1);
+    snprintf(path, sizeof path, "%s/.lull", dir);
+    unsigned own = test_count(path, "spare-") - 1;
+    close_ranks(ranks, 2);
+    open_ranks(ranks, 2, 20);
+    assert_int_equal(test_count(path, "spare-killed"), 0);
+    assert_int_equal(test_count(path, "spare-"), own);
+    close_ranks(ranks, 2);
+    assert_int_equal(test_count(path, "spare-"), 0);
+}
+
 /* Replicas: every element is written once, by whom all agree, and the load is
  * even. */
 static void replicas_share_the_writing(void **state) {
@@ -433,6 +451,7 @@ int main(void) {
         TEST(votes_of_other_runs_are_ignored),
         TEST(ranks_agree_on_a_run_id),
         TEST(no_agreement_times_out),
+        TEST(spares_of_other_runs_go),
         TEST(replicas_share_the_writing),
         TEST(any_layout_to_any_layout),
     };

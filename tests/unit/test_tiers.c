@@ -133,6 +133,25 @@ static void drained_to_every_tier(void **state) {
     same_bytes(a, b);
 }
 
+/* A look, right after the commit, does not take the drain for done. */
+static void a_look_at_drains_knows_of_the_last_commit(void **state) {
+    (void)state;
+    setting_t setting = {.tiers = {tier(slow)}, .count = 1, .keep_last = 1};
+    lull_ckpt_t *ckpt;
+    open_all(&setting, &ckpt);
+    for (uint64_t i = 1; i <= 30; i++) {
+        test_tiers_save(&ckpt, 1, i, i);
+        lull_status_t status = lull_ckpt_wait_drained(ckpt, 0);
+        if (status == LULL_OK)
+            assert_true(has(slow, i));
+        else
+            assert_int_equal(status, LULL_ERR_TIMEOUT);
+        if (i % 3 == 0)
+            assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    }
+    close_all(&setting, &ckpt);
+}
+
 static void each_tier_keeps_its_own(void **state) {
     (void)state;
     setting_t setting = {
@@ -705,6 +724,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(drained_to_every_tier),
+        TEST(a_look_at_drains_knows_of_the_last_commit),
         TEST(each_tier_keeps_its_own),
         TEST(a_full_tier_stops_nothing_and_loses_nothing),
         TEST(close_tells_and_the_next_open_takes_up),
