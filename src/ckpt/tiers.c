@@ -1,7 +1,6 @@
 /* Tiers: opening, what each wants of the one before, retention. */
 #include "tiers.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,16 +82,33 @@ static lull__tier_home_t *move_in(lull__tier_t *tier, lull__tier_home_t *home) {
     return old;
 }
 
+/* Of the directory that has this path now, wherever links lead. */
+static lull_status_t stat_path(const lull__io_t *io, const char *path,
+                               lull__io_stat_t *out) {
+    lull__dir_t dir;
+    lull_status_t status = lull__dir_open(io, path, &dir);
+    if (status != LULL_OK)
+        return status;
+    int rc = io->ops->stat(io, dir.fd, "", out);
+    lull__dir_close(&dir);
+    return rc < 0 ? lull__fail_errno(-rc, "%s: looking failed", path) : LULL_OK;
+}
+
+static bool is_it(const lull__dir_t *dir, const lull__io_stat_t *st) {
+    lull__io_stat_t own;
+    return dir->io->ops->stat(dir->io, dir->fd, "", &own) >= 0 &&
+           own.device == st->device && own.inode == st->inode;
+}
+
 /* Two names of one directory would drain it into itself. */
 static lull_status_t check_distinct(const lull__tiers_t *tiers, size_t index,
                                     const char *path) {
-    lull__io_stat_t mine, other;
-    const lull__io_t *io = tiers->ckpt->io;
-    if (io->ops->stat(io, AT_FDCWD, path, &mine) < 0)
-        return LULL_OK;
+    lull__io_stat_t st;
+    lull_status_t status = stat_path(tiers->ckpt->io, path, &st);
+    if (status != LULL_OK)
+        return status;
     for (size_t i = 0; i < index; i++) {
-        int rc = io->ops->stat(io, tiers->tiers[i].dir->fd, "", &other);
-        if (rc >= 0 && mine.device == other.device && mine.inode == other.inode)
+        if (is_it(tiers->tiers[i].dir, &st))
             return lull__fail(LULL_ERR_INVALID,
                               "lull_ckpt_open: tiers: %s and %s are the same "
                               "directory",
@@ -126,18 +142,17 @@ static lull_status_t open_tier(lull__tiers_t *tiers, size_t index) {
 lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
     lull_ckpt_t *ckpt = tiers->ckpt;
     lull__tier_t *tier = &tiers->tiers[index];
-    lull__io_stat_t at_path, ours;
-    const lull__io_t *io = ckpt->io;
+    lull__io_stat_t st;
     const char *path = tier->dir->path;
-    int rc = io->ops->stat(io, AT_FDCWD, path, &at_path);
-    if (rc < 0)
-        return lull__fail_errno(-rc, "%s: the tier is gone", path);
-    rc = io->ops->stat(io, tier->dir->fd, "", &ours);
-    if (rc >= 0 && at_path.device == ours.device &&
-        at_path.inode == ours.inode && lull__dir_has(tier->dir, LULL__LULL_DIR))
+    lull_status_t status = stat_path(ckpt->io, path, &st);
+    if (status == LULL_ERR_NOT_FOUND)
+        return lull__fail(status, "%s: the tier is gone", path);
+    if (status != LULL_OK)
+        return status;
+    if (is_it(tier->dir, &st) && lull__dir_has(tier->dir, LULL__LULL_DIR))
         return LULL_OK;
     lull__tier_home_t *home;
-    lull_status_t status = take(ckpt, path, &home);
+    status = take(ckpt, path, &home);
     if (status != LULL_OK)
         return status;
     pthread_mutex_lock(&tiers->lock);

@@ -285,6 +285,39 @@ static void a_tier_that_vanished_is_found_again(void **state) {
     assert_int_equal(test_tiers_all_whole(slow), 3);
 }
 
+/* slower -> slow: told from the first directory by what it is, taken up again
+ * when it failed, and followed where it leads by then. */
+static void a_tier_may_be_a_link(void **state) {
+    (void)state;
+    setting_t setting = {.tiers = {tier(slow), tier(slower)}, .count = 2};
+    lull_ckpt_t *ckpt;
+    char other[400];
+    snprintf(other, sizeof other, "%s/other", base);
+    assert_int_equal(mkdir(slow, 0777) | mkdir(other, 0777), 0);
+    assert_int_equal(symlink(slow, slower), 0);
+    lull_ckpt_options_t options = options_of(&setting, 0);
+    assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID,
+                 "the same directory");
+    setting = (setting_t){.tiers = {tier(slower)}, .count = 1};
+    refuse_slow(false);
+    open_all(&setting, &ckpt);
+    refuse_slow(true);
+    test_tiers_save(&ckpt, 1, 1, 1);
+    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NO_SPACE,
+                 "not drained to");
+    refuse_slow(false);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    assert_true(has(slow, 1));
+    refuse_slow(true);
+    test_tiers_save(&ckpt, 1, 2, 2);
+    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NO_SPACE,
+                 "not drained to");
+    assert_int_equal(unlink(slower) | symlink(other, slower), 0);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    assert_int_equal(test_tiers_all_whole(other), 2);
+    close_all(&setting, &ckpt);
+}
+
 static void resumed_from_the_slow_tier(void **state) {
     (void)state;
     setting_t setting = {.tiers = {tier(slow)}, .count = 1};
@@ -730,6 +763,7 @@ int main(void) {
         TEST(close_tells_and_the_next_open_takes_up),
         TEST(destroy_cancels_and_the_next_open_takes_up),
         TEST(a_tier_that_vanished_is_found_again),
+        TEST(a_tier_may_be_a_link),
         TEST(resumed_from_the_slow_tier),
         TEST(a_damaged_copy_gives_way_to_another),
         TEST(damage_is_not_carried_over),
