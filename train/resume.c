@@ -63,6 +63,49 @@ static void search(resume_t *resume, uint64_t before_seq, found_t *found) {
     memcpy(found->skipped, resume->skipped, sizeof found->skipped);
 }
 
+static bool is_known(const resume_t *resume, const skipped_t *skipped) {
+    for (int i = 0; i < resume->skipped_count && i < SKIPPED_MOST; ++i) {
+        if (resume->skipped[i].step == skipped->step &&
+            strcmp(resume->skipped[i].why, skipped->why) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What each rank passed over since there were `before`, for all to know, by
+ * rank; what ranks of one directory say is said once. */
+static lull_status_t share_skipped(resume_t *resume, int before,
+                                   lull_comm_t *other, found_t *found) {
+    static skipped_t own[SKIPPED_MOST], heard[SKIPPED_MOST];
+    int32_t rank = lull_comm_rank(other), next = -1;
+    int32_t count = resume->skipped_count < SKIPPED_MOST ? resume->skipped_count
+                                                         : SKIPPED_MOST;
+    int32_t mine = count > before ? count - before : 0;
+    for (int i = 0; i < mine; ++i)
+        own[i] = resume->skipped[before + i];
+    resume->skipped_count = before;
+    lull_status_t status = LULL_OK;
+    for (int32_t last = -1; status == LULL_OK && next != INT32_MAX;) {
+        next = mine > 0 && rank > last ? rank : INT32_MAX;
+        status =
+            lull_allreduce(LULL_IN_PLACE, &next, 1, LULL_I32, LULL_MIN, other);
+        if (status != LULL_OK || next == INT32_MAX)
+            break;
+        last = next;
+        int32_t n = mine;
+        memcpy(heard, own, sizeof heard);
+        status = lull_bcast(&n, sizeof n, LULL_U8, next, other);
+        if (status == LULL_OK)
+            status = lull_bcast(heard, sizeof heard, LULL_U8, next, other);
+        for (int i = 0; status == LULL_OK && i < n && i < SKIPPED_MOST; ++i)
+            if (!is_known(resume, &heard[i]))
+                skip(resume, heard[i].step, heard[i].why);
+    }
+    found->skipped_count = resume->skipped_count;
+    memcpy(found->skipped, resume->skipped, sizeof found->skipped);
+    return status;
+}
+
 /* On disks of nodes each rank looks, and all take the newest that all have.
  * *found is the same on all ranks but for what was skipped. */
 static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
@@ -70,6 +113,7 @@ static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
     /* The lowest seq found, minus the highest, minus what was skipped. */
     int64_t ends[3];
     bool any = false;
+    int before = resume->skipped_count;
     for (;;) {
         search(resume, before_seq, found);
         int64_t seq = found->status == LULL_OK ? (int64_t)found->id.seq : 0;
@@ -85,6 +129,9 @@ static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
             break;
         before_seq = (uint64_t)ends[0] + 1;
     }
+    lull_status_t shared = share_skipped(resume, before, other, found);
+    if (shared != LULL_OK)
+        return train_wrap(shared, "--resume");
     /* Only where no rank has anything may a run begin anew. */
     if (ends[0] == 0)
         found->status = train_fail(any ? LULL_ERR_MISMATCH : LULL_ERR_NOT_FOUND,
@@ -118,6 +165,24 @@ static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
     return (lull_status_t)found.status;
 }
 
+/* Directories that were mixed up may have the same number of other runs. */
+static lull_status_t same_origin(const resume_t *resume, lull_comm_t *other) {
+    lull_ckpt_entry_t entry = {0};
+    int64_t ends[2] = {0};
+    if (resume->info != NULL)
+        (void)lull_ckpt_info_entry(resume->info, &entry);
+    memcpy(&ends[0], &entry.origin, sizeof ends[0]);
+    ends[1] = ~ends[0];
+    lull_status_t status =
+        lull_allreduce(LULL_IN_PLACE, ends, 2, LULL_I64, LULL_MIN, other);
+    if (status != LULL_OK)
+        return train_wrap(status, "--resume");
+    if (ends[0] != ~ends[1])
+        return train_fail(LULL_ERR_MISMATCH,
+                          "the directories of ranks have it of different runs");
+    return LULL_OK;
+}
+
 /* Opens one checkpoint on every rank; false: a rank could not. */
 static bool open_one(resume_t *resume, lull_comm_t *other) {
     char why[WHY_MAX];
@@ -130,6 +195,8 @@ static bool open_one(resume_t *resume, lull_comm_t *other) {
         train_fail(status, "%s", lull_last_error());
     }
     bool agreed = agree_share(other, status, why);
+    if (agreed)
+        agreed = agree_share(other, same_origin(resume, other), why);
     if (!agreed)
         skip(resume, resume->id.step, why);
     return agreed;

@@ -54,7 +54,9 @@ extern "C" {
  * A restart finds in each place what it has, and takes the newest seq that all
  * have: the lowest of lull_ckpt_find() over ranks, then again below it
  * (before_seq) until all find the same; after lull_ckpt_open(), which completes
- * what a crash left half published. */
+ * what a crash left half published. Directories that were mixed up have the
+ * same seq of different runs: `origin` of lull_ckpt_info_entry() must be the
+ * same on all ranks, too, else it goes on below it. */
 typedef enum lull_ckpt_agree_op {
     LULL_CKPT_GATHER = 0,
     LULL_CKPT_SPREAD = 1

@@ -364,6 +364,8 @@ typedef struct lull_ckpt_entry {
     uint32_t world, files;
     uint64_t bytes;      /* of all its files */
     int64_t time;        /* of commit, seconds since the epoch, UTC */
+    uint64_t origin;     /* a hash of which save it is, of which run: the same
+                            in all tiers and places */
     lull_status_t state; /* LULL_OK: passes the cheap checks */
     char name[64];       /* of its directory */
     char why[256];       /* the reason when state is a failure */

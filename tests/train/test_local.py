@@ -8,13 +8,13 @@ BASE = {**SMALL, "data": "text", "steps": 12, "ckpt-every": 4,
         "ckpt-local": 1}
 
 
-def local(given, ranks=2):
-    """As run(), rank r with --ckpt-dir nodeR."""
+def local(given, dirs=("node0", "node1")):
+    """As run(), rank r with --ckpt-dir dirs[r]."""
     words = [LAUNCHER, *FLAGS]
-    for rank in range(ranks):
+    for rank, directory in enumerate(dirs):
         words += [":"] if rank else []
         words += ["-n", "1", TRAIN,
-                  *options({**given, "ckpt-dir": f"node{rank}"})]
+                  *options({**given, "ckpt-dir": directory})]
     return subprocess.run(words, capture_output=True, timeout=LIMIT,
                           text=True)
 
@@ -41,6 +41,25 @@ result = local({"data": "text", "ckpt-local": 1, "resume": "auto",
 check("second part", result.returncode == 0 and "step 8 in" in result.stderr,
       result.stderr)
 check("8 + 4 are 12", curve("parts.m") == curve("whole.m"))
+# A newest one that is damaged on one node is passed over, and that is said.
+shutil.copytree("node0", "copy0")
+shutil.copytree("node1", "copy1")
+os.truncate("copy1/step-00000012/rank-00001.safetensors", 100)
+result = local({"data": "text", "ckpt-local": 1, "resume": "auto",
+                "stop-at": 10}, ["copy0", "copy1"])
+check("damage elsewhere", result.returncode == 0 and
+      "step 8 in" in result.stderr and
+      "passing over checkpoint step 12" in result.stderr, result.stderr)
+# Directories of different runs are not put together.
+result = local({**BASE, "seed": 7, "stop-at": 8}, ["other0", "other1"])
+check("another run", result.returncode == 0, result.stderr)
+shutil.rmtree("copy0")
+shutil.copytree("node0", "copy0")
+shutil.rmtree("copy0/step-00000012")
+result = local({"data": "text", "ckpt-local": 1, "resume": "auto"},
+               ["copy0", "other1"])
+check("mixed up", result.returncode == 1 and
+      "different runs" in result.stderr, result.stderr)
 for step in (12, 8):
     shutil.rmtree(f"node1/step-{step:08}")
 result = local({"data": "text", "ckpt-local": 1, "resume": "auto",
