@@ -22,7 +22,7 @@ typedef struct diff {
     source_t a, b;
     char *data_a, *data_b;
     uint64_t room;
-    uint64_t equal, different;
+    uint64_t equal, different, damaged;
     bool first;
 } diff_t;
 
@@ -35,6 +35,7 @@ static void print_number(double value) {
 
 static void report(diff_t *diff, const result_t *r) {
     bool equal = strcmp(r->verdict, "equal") == 0;
+    diff->damaged += strncmp(r->verdict, "damaged", 7) == 0;
     *(equal ? &diff->equal : &diff->different) += 1;
     if (!json) {
         printf("%-16s ", r->verdict);
@@ -71,6 +72,16 @@ static lull_status_t room_for(diff_t *diff, uint64_t bytes) {
                                                         : LULL_ERR_NO_MEMORY;
 }
 
+/* One tensor that cannot be read is told, and the next one is looked at. */
+static lull_status_t pass_over(lull_status_t status, const char *verdict,
+                               result_t *out) {
+    if (status != LULL_ERR_CORRUPT && status != LULL_ERR_IO)
+        return status;
+    cli_say("%s", lull_last_error());
+    out->verdict = verdict;
+    return LULL_OK;
+}
+
 static lull_status_t compare(diff_t *diff, const tensor_t *a, const tensor_t *b,
                              result_t *out) {
     cut_t cut;
@@ -80,8 +91,11 @@ static lull_status_t compare(diff_t *diff, const tensor_t *a, const tensor_t *b,
     for (uint64_t i = 0; status == LULL_OK && i < cut.pieces; i++) {
         uint64_t bytes;
         status = source_read(&diff->a, a, i, diff->data_a, &bytes);
-        if (status == LULL_OK)
-            status = source_read(&diff->b, b, i, diff->data_b, &bytes);
+        if (status != LULL_OK)
+            return pass_over(status, "damaged in A", out);
+        status = source_read(&diff->b, b, i, diff->data_b, &bytes);
+        if (status != LULL_OK)
+            return pass_over(status, "damaged in B", out);
         if (status == LULL_OK)
             compare_add(&out->numbers, a->dtype, diff->data_a, diff->data_b,
                         bytes);
@@ -153,7 +167,9 @@ static int run(int count, char **args) {
         else if (!json)
             printf("%" PRIu64 " equal, %" PRIu64 " not\n", diff.equal,
                    diff.different);
-        if (code == CLI_OK && (diff.different > 0 || diff.equal == 0))
+        if (code == CLI_OK && diff.damaged > 0)
+            code = CLI_CORRUPT;
+        else if (code == CLI_OK && (diff.different > 0 || diff.equal == 0))
             code = CLI_FAILED;
     }
     free(diff.data_a);
@@ -179,8 +195,10 @@ const command_t command_diff = {
         "A and B: a checkpoint (DIR or DIR/STEP), a safetensors file, or a\n"
         "directory with model.safetensors. For each tensor: equal (the same\n"
         "bits), or the largest absolute difference and the relative error\n"
-        "|A - B| / |A| in the L2 norm. Exit status 0 if all are equal, 1 if\n"
-        "not.",
+        "|A - B| / |A| in the L2 norm. Damaged ones are named, the\n"
+        "others still compared. Exit status 0 if all are equal, 1 if not, 3 "
+        "if\n"
+        "one is damaged.",
     .options = options,
     .least = 2,
     .most = 2,

@@ -244,7 +244,12 @@ lull_status_t lull_ckpt_prune(const char *path, uint32_t keep_last,
     lull_status_t status = lull__dir_open(lull__io_default(), path, &dir);
     if (status != LULL_OK)
         return status;
-    status = lull__dir_create(&dir, LULL__LULL_DIR, true);
+    if (lull__dir_has(&dir, LULL__MANIFEST))
+        status =
+            lull__fail(LULL_ERR_INVALID,
+                       "%s: is one checkpoint, not a directory of them", path);
+    if (status == LULL_OK)
+        status = lull__dir_create(&dir, LULL__LULL_DIR, true);
     if (status == LULL_OK)
         status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
     if (status == LULL_OK)

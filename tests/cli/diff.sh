@@ -44,5 +44,9 @@ run lull diff x.safetensors x.safetensors
 run lull diff x.safetensors y.safetensors --json
 run lull diff x.safetensors missing.safetensors
 run lull diff x.safetensors model --common
+# What is damaged is passed over.
+flip a/step-00000200/rank-00001.safetensors 4200
+run lull diff a a --step-a 100 --step-b 200
+run lull diff a/200 b --json
 truncate -s -1 x.safetensors
 run lull diff x.safetensors y.safetensors

@@ -5,6 +5,8 @@ run lull prune c --keep-last 1 --json
 ls c
 run lull prune c --keep-last 1
 run lull prune missing --keep-last 1
+run lull prune c/step-00000500 --keep-last 1
+ls -A c/step-00000500
 # What a reader holds stays.
 make_ckpt d 1 100
 make_ckpt d 2 200
