@@ -42,12 +42,60 @@ static lull_status_t rank0_is_late(lull_ckpt_request_t *save) {
                       save->ckpt->options.commit_timeout_s);
 }
 
-/* Who leads creates the directory of a save, the others wait for it. */
+/* Waits for the saves before this one, and until what they let go is deleted:
+ * then a disk has the room it can have. */
+static void await_room(lull_ckpt_request_t *save) {
+    lull_ckpt_t *ckpt = save->ckpt;
+    pthread_mutex_lock(&ckpt->lock);
+    while (ckpt->pending != save && !ckpt->cancel)
+        pthread_cond_wait(&ckpt->changed, &ckpt->lock);
+    pthread_mutex_unlock(&ckpt->lock);
+    lull__deleter_wait(ckpt->deleter);
+}
+
+/* Those that write where this rank deletes. */
+static uint64_t ranks_here(const lull_ckpt_t *ckpt) {
+    uint64_t ranks = 0;
+    if (!ckpt->leads)
+        return 1;
+    if (ckpt->place_of == NULL)
+        return ckpt->options.world;
+    for (uint32_t r = 0; r < ckpt->options.world; r++)
+        ranks += ckpt->place_of[r] == ckpt->place_of[ckpt->options.rank];
+    return ranks;
+}
+
+/* `in`: DIR, or the save's own. Who leads waits while there may be too little
+ * for all ranks, of which each has about as much. */
+static lull_status_t check_space(lull_ckpt_request_t *save,
+                                 const lull__dir_t *in) {
+    const lull__io_t *io = save->ckpt->io;
+    uint64_t ranks = ranks_here(save->ckpt);
+    uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
+    for (size_t f = 0; f < save->file_count; f++)
+        need += save->files[f].room + save->files[f].most_bytes;
+    int rc = io->ops->space(io, in->fd, &have);
+    if (rc == 0 && have / ranks < need) {
+        await_room(save);
+        rc = io->ops->space(io, in->fd, &have);
+    }
+    if (rc == 0 && have < need)
+        return lull__fail(LULL_ERR_NO_SPACE,
+                          "%s: step %" PRIu64 " needs %" PRIu64
+                          " bytes, %" PRIu64 " are free",
+                          save->ckpt->dir_path, save->step, need, have);
+    return LULL_OK; /* a file system that cannot tell is tried */
+}
+
+/* Who leads creates the directory of a save, when there is room in DIR, as only
+ * it deletes; the others wait for it. */
 static lull_status_t open_dir(lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = save->ckpt;
     lull_status_t status;
     if (ckpt->leads) {
-        status = lull__dir_create(&ckpt->dir, save->dir_name, false);
+        status = check_space(save, &ckpt->dir);
+        if (status == LULL_OK)
+            status = lull__dir_create(&ckpt->dir, save->dir_name, false);
         return status != LULL_OK
                    ? status
                    : lull__dir_open_at(&ckpt->dir, save->dir_name, &save->dir);
@@ -69,35 +117,6 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
         if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
     }
-}
-
-/* Waits for the saves before this one, and until what they let go is deleted:
- * then a disk has the room it can have. */
-static void await_room(lull_ckpt_request_t *save) {
-    lull_ckpt_t *ckpt = save->ckpt;
-    pthread_mutex_lock(&ckpt->lock);
-    while (ckpt->pending != save && !ckpt->cancel)
-        pthread_cond_wait(&ckpt->changed, &ckpt->lock);
-    pthread_mutex_unlock(&ckpt->lock);
-    lull__deleter_wait(ckpt->deleter);
-}
-
-static lull_status_t check_space(lull_ckpt_request_t *save) {
-    const lull__io_t *io = save->ckpt->io;
-    uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
-    for (size_t f = 0; f < save->file_count; f++)
-        need += save->files[f].room + save->files[f].most_bytes;
-    int rc = io->ops->space(io, save->dir.fd, &have);
-    if (rc == 0 && have < need) {
-        await_room(save);
-        rc = io->ops->space(io, save->dir.fd, &have);
-    }
-    if (rc == 0 && have < need)
-        return lull__fail(LULL_ERR_NO_SPACE,
-                          "%s: step %" PRIu64 " needs %" PRIu64
-                          " bytes, %" PRIu64 " are free",
-                          save->ckpt->dir_path, save->step, need, have);
-    return LULL_OK; /* a file system that cannot tell is tried */
 }
 
 /* Blocks are reserved at once: a full disk shows before anything is written,
@@ -165,8 +184,8 @@ static lull_status_t open_save(lull_ckpt_request_t *save) {
     lull_status_t status = lull__save_status(save);
     if (status == LULL_OK)
         status = open_dir(save);
-    if (status == LULL_OK)
-        status = check_space(save);
+    if (status == LULL_OK && !save->ckpt->leads)
+        status = check_space(save, &save->dir);
     if (status == LULL_OK)
         status = open_files(save);
     return status;

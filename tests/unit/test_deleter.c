@@ -36,11 +36,24 @@ static int slow_unlink(const lull__io_t *io, int at, const char *path,
     return lull__io_system.ops->unlink(&lull__io_system, at, path, flags);
 }
 
+/* Trash fills the disk, where a test wants that. */
+static bool crowded;
+
+static int space_beside_trash(const lull__io_t *io, int fd, uint64_t *bytes) {
+    (void)io;
+    if (!crowded)
+        return lull__io_system.ops->space(&lull__io_system, fd, bytes);
+    *bytes = test_count(dir, ".trash") > 0 ? 4096 : 1 << 30;
+    return 0;
+}
+
 static int make_dir(void **state) {
     (void)state;
     test_dir_make(dir);
     gate.ops = *lull__io_system.ops;
     gate.ops.unlink = slow_unlink;
+    gate.ops.space = space_beside_trash;
+    crowded = false;
     gate.io = lull__io_system;
     gate.io.ops = &gate.ops;
     lull__io_set_default(&gate.io);
@@ -134,12 +147,56 @@ static void destroy_waits(void **state) {
     assert_int_equal(test_count(dir, ".trash"), 0);
 }
 
+static void save_both(lull_ckpt_t **ranks, uint64_t step) {
+    static uint32_t x[1000];
+    for (int r = 0; r < 2; r++) {
+        lull_ckpt_tensor_t tensor =
+            test_tensor(r ? "y" : "x", LULL_U32, 1000, x);
+        lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+        save.step = step;
+        save.tensors = &tensor;
+        save.tensor_count = 1;
+        assert_ok(lull_ckpt_save(ranks[r], &save, NULL));
+    }
+}
+
+/* Only rank 0 deletes: another rank that finds no room waits for that, too. */
+static void every_rank_waits_for_room(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        lull_ckpt_options_t options = test_options(dir, r, 2);
+        options.keep_last = 1;
+        options.commit_timeout_s = 20;
+        assert_ok(lull_ckpt_open(&options, &ranks[r]));
+    }
+    set_gate(false);
+    crowded = true;
+    for (uint64_t step = 1; step <= 2; step++) {
+        save_both(ranks, step);
+        for (int r = 0; r < 2; r++)
+            assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 20000));
+    }
+    while (test_count(dir, ".trash") == 0)
+        usleep(1000);
+    save_both(ranks, 3);
+    usleep(100000);
+    set_gate(true);
+    for (int r = 0; r < 2; r++)
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 20000));
+    for (int r = 0; r < 2; r++) {
+        assert_ok(lull_ckpt_close(ranks[r]));
+        lull_ckpt_destroy(ranks[r]);
+    }
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)
     const struct CMUnitTest tests[] = {
         TEST(commits_do_not_wait),
         TEST(trash_is_bounded),
         TEST(destroy_waits),
+        TEST(every_rank_waits_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
