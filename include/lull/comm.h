@@ -154,12 +154,13 @@ LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
  *
  * Ranks that call different collectives, or one with other arguments, are
  * found from the messages at once where lull's own algorithm runs on both
- * sides. Where it does not (one's size is below min=, a bcast has two roots) a
- * rank that has waited for 10 s (setting doubt-ms) tells the others what it
- * waits in, and all that learn of the difference return LULL_ERR_MISMATCH.
- * Nobody gives up for waiting long alone. After that the communicator is of no
- * use. Under a policy that is none for every role MPI alone decides what
- * happens. */
+ * sides. Where it does not (one's size is below min=, a bcast has two roots or
+ * meets another call) a rank that has waited for 10 s (setting doubt-ms) tells
+ * the others what it waits in, and all that learn of the difference return
+ * LULL_ERR_MISMATCH. Nobody gives up for waiting long alone. After that the
+ * communicator is of no use; MPI may still write to buffers of calls that were
+ * under way on it. Under a policy that is none for every role MPI alone decides
+ * what happens. */
 
 /* recv[i] = op over ranks of send[i]; count elements each. */
 LULL_API lull_status_t lull_allreduce(const void *send, void *recv,

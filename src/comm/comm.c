@@ -65,6 +65,15 @@ static void free_memory(lull_comm_t *comm) {
     lull__doubt_destroy(comm);
 }
 
+/* What follows blocks inside MPI, so that no operation of this process moves
+ * on: another rank may need one before it comes here. */
+static lull_status_t assemble(MPI_Comm comm) {
+    MPI_Request request;
+    int error = MPI_Ibarrier(comm, &request);
+    return error == MPI_SUCCESS ? lull__poll(&request, NULL)
+                                : lull__fail_mpi(error, "MPI_Ibarrier", NULL);
+}
+
 /* Under a policy to be measured, a communicator without codecs. */
 static lull_status_t create(MPI_Comm comm, lull_role_t role, const char *policy,
                             lull_comm_t **out) {
@@ -107,6 +116,8 @@ free_native:
 lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
                                const char *policy, lull_comm_t **out) {
     lull_status_t status = check_comm(comm);
+    if (status == LULL_OK)
+        status = assemble(comm);
     if (status == LULL_OK)
         status = create(comm, role, policy, out);
     if (status != LULL_OK || !(*out)->policy.rules[role].automatic)

@@ -5,7 +5,6 @@
  * was told: two descriptions of one number that differ are a mismatch. A slow
  * rank is never taken for a wrong one. With check=1 the descriptions are
  * exchanged before each collective instead. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,8 @@
 #include "engine.h"
 
 enum {
-    KEPT = 4, /* descriptions of the last collectives */
-    ID = 8,   /* bytes of the communicator's own number */
+    KEPT = 16, /* descriptions of the last collectives */
+    ID = 8,    /* bytes of the communicator's own number */
     TOLD = ID + KEPT * LULL__HEADER_BYTES,
     TAG = 1
 };
@@ -30,7 +29,10 @@ struct lull__doubt {
     bool sending;
     MPI_Request *requests;
     unsigned char *all; /* of check=1: descriptions of all ranks */
-    uint64_t count;     /* collectives so far */
+    /* What each rank told last: it may be of calls that are to come here. */
+    unsigned char *heard;
+    uint64_t compared; /* the number of collectives when that was compared */
+    uint64_t count;    /* collectives so far */
     lull__message_t kept[KEPT];
 };
 
@@ -45,7 +47,8 @@ lull_status_t lull__doubt_create(lull_comm_t *comm) {
     doubt->after = atof(lull__setting(LULL__SETTING_DOUBT_MS)) / 1e3;
     doubt->requests = calloc(ranks, sizeof(*doubt->requests));
     doubt->all = calloc(ranks + 1, LULL__HEADER_BYTES);
-    return doubt->requests != NULL && doubt->all != NULL
+    doubt->heard = calloc(ranks, TOLD);
+    return doubt->requests != NULL && doubt->all != NULL && doubt->heard != NULL
                ? LULL_OK
                : lull__fail(LULL_ERR_NO_MEMORY, "%d ranks to watch",
                             comm->size);
@@ -108,6 +111,7 @@ void lull__doubt_destroy(lull_comm_t *comm) {
         return; /* MPI may still read what is on its way: it is left */
     free(comm->doubt->requests);
     free(comm->doubt->all);
+    free(comm->doubt->heard);
     free(comm->doubt);
     comm->doubt = NULL;
 }
@@ -131,22 +135,6 @@ void lull__doubt_note(const lull__call_t *call) {
 }
 
 /* ---- check=1 ------------------------------------------------------------ */
-
-/* Moves everything on until `request` is complete. */
-static lull_status_t poll(MPI_Request *request, const lull_comm_t *comm) {
-    for (int done = 0;;) {
-        int error = MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        if (error != MPI_SUCCESS)
-            return lull__fail_mpi(error, "comparing calls", comm);
-        if (done)
-            return LULL_OK;
-        lull__engine_lock();
-        bool worked = lull__engine_step();
-        lull__engine_unlock();
-        if (!worked)
-            sched_yield();
-    }
-}
 
 /* Ranks that called something else than rank 0, in words. */
 static lull_status_t compare(const lull_comm_t *comm) {
@@ -207,7 +195,7 @@ lull_status_t lull__doubt_check(const lull__call_t *call, lull_status_t local) {
                        MPI_BYTE, doubt->comm, &request);
     if (error != MPI_SUCCESS)
         return lull__fail_mpi(error, "comparing calls", comm);
-    lull_status_t status = poll(&request, comm);
+    lull_status_t status = lull__poll(&request, comm);
     if (local != LULL_OK) {
         lull__error_set(sentence);
         return local;
@@ -259,17 +247,34 @@ static bool differs(const lull_comm_t *comm, int from,
     return true;
 }
 
-static bool hear(const lull_comm_t *comm) {
+/* Keeps what came; true: something did. */
+static bool receive(const lull_comm_t *comm) {
+    lull__doubt_t *doubt = comm->doubt;
     unsigned char in[TOLD];
+    bool came = false;
     int bytes, from;
-    while ((from = take(comm->doubt, in, &bytes)) >= 0) {
-        if (bytes < ID || memcmp(in, &comm->doubt->id, ID) != 0)
+    while ((from = take(doubt, in, &bytes)) >= 0) {
+        if (bytes < ID || memcmp(in, &doubt->id, ID) != 0)
             continue;
-        for (int at = ID; at + LULL__HEADER_BYTES <= bytes;
-             at += LULL__HEADER_BYTES)
-            if (differs(comm, from, in + at))
-                return true;
+        unsigned char *to = doubt->heard + (size_t)from * TOLD;
+        memset(to, 0, TOLD);
+        memcpy(to, in, (size_t)bytes);
+        came = true;
     }
+    return came;
+}
+
+/* A rank that is ahead told of calls that have not begun here: it is told once,
+ * so that is kept until they have. */
+static bool hear(const lull_comm_t *comm) {
+    lull__doubt_t *doubt = comm->doubt;
+    if (!receive(comm) && doubt->compared == doubt->count)
+        return false;
+    doubt->compared = doubt->count;
+    for (int r = 0; r < comm->size; r++)
+        for (int at = ID; at < TOLD; at += LULL__HEADER_BYTES)
+            if (differs(comm, r, doubt->heard + (size_t)r * TOLD + at))
+                return true;
     return false;
 }
 

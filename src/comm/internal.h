@@ -190,6 +190,9 @@ void lull__average_after(void *data, size_t count, lull_dtype_t dtype,
 
 /* wait.c */
 lull_status_t lull__complete(lull_request_t *request); /* blocks */
+/* Moves all operations on until MPI's own request is complete. comm: for the
+ * sentence of an error; may be NULL. */
+lull_status_t lull__poll(MPI_Request *request, const lull_comm_t *comm);
 
 /* Time in a call, to the communicator's total and, but for what the engine
  * worked meanwhile, to its waiting. */

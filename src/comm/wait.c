@@ -89,6 +89,19 @@ static bool is_in_vain(lull_request_t *request, unsigned *idle, double *since) {
     return true;
 }
 
+lull_status_t lull__poll(MPI_Request *request, const lull_comm_t *comm) {
+    for (int done = 0;;) {
+        bool unused;
+        int error = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (error != MPI_SUCCESS)
+            return lull__fail_mpi(error, "waiting for all ranks", comm);
+        if (done)
+            return LULL_OK;
+        if (!round_of_work(NULL, &unused))
+            sched_yield();
+    }
+}
+
 static bool is_done(const lull_request_t *request) {
     lull__engine_lock(); /* another thread may have moved it on */
     bool done = request->done;

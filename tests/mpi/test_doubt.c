@@ -145,6 +145,37 @@ static void slow_is_not_wrong(void) {
     }
 }
 
+/* Looks until it has heard of a difference, or not for so many ms. */
+static bool looks(lull_comm_t *comm, int ms) {
+    while (ms-- > 0) {
+        if (lull__doubt_look(comm, 1e9))
+            return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+/* The last rank hears of a call that it has not come to yet, and must not have
+ * forgotten when it does: the others tell once. */
+static void heard_before_its_time(void) {
+    lull_comm_t *comm = make("mpc");
+    lull__call_t call = {.kind = LULL__ALLREDUCE, .count = FEW, .comm = comm};
+    lull__doubt_note(&call);
+    call.count = N;
+    if (test_rank != culprit) {
+        lull__doubt_note(&call);
+        CHECK(!lull__doubt_look(comm, 1e9));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (test_rank == culprit) {
+        CHECK(!looks(comm, 100));
+        call.count = 1;
+        lull__doubt_note(&call);
+    }
+    CHECK(looks(comm, 10000));
+    lull_comm_destroy(comm);
+}
+
 int main(int argc, char **argv) {
     test_begin(&argc, &argv);
     if (test_size == 1)
@@ -162,6 +193,7 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < WAITING; i++)
         found_by_waiting(i);
     found_by_the_ring();
+    heard_before_its_time();
     /* A communicator made afterwards is as good as any. */
     lull_comm_t *comm = make("mpc;min=0");
     CHECK_OK(sum(comm, N));

@@ -54,6 +54,23 @@ done:
     free(x), free(got);
 }
 
+/* Rank 1 comes to the making of a communicator when it has rank 0's message:
+ * so rank 0, which is there already, must move that on. */
+static void making_moves_the_rest_on(const char *policy) {
+    float *x = values(N, 0), *got = malloc(N * 4);
+    lull_request_t *request = NULL;
+    lull_comm_t *made;
+    if (test_rank == 0 && test_size > 1)
+        CHECK_OK(lull_isend(x, N, LULL_F32, 1, 3, coded, &request));
+    if (test_rank == 1)
+        CHECK_OK(lull_recv(got, N, LULL_F32, 0, 3, coded));
+    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, policy, &made));
+    CHECK_OK(lull_wait(&request));
+    CHECK(test_rank != 1 || memcmp(got, x, N * 4) == 0);
+    lull_comm_destroy(made);
+    free(x), free(got);
+}
+
 /* lull_comm_progress alone completes it. */
 static void progress_alone(void) {
     float *x = values(N, test_rank), *got = malloc(N * 4);
@@ -265,6 +282,8 @@ int main(int argc, char **argv) {
     CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_OTHER, "mpc", &plain));
     waiting_moves_the_rest_on(plain);
     waiting_moves_the_rest_on(coded);
+    making_moves_the_rest_on("none");
+    making_moves_the_rest_on("zfp:8");
     progress_alone();
     order_of_messages();
     many_at_once();
