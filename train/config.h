@@ -4,6 +4,7 @@
 #define TRAIN_CONFIG_H
 
 #include <lull/ckpt.h>
+#include <lull/comm.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,7 +35,8 @@ typedef struct config {
     int64_t dump_step; /* from 1; 0: the run's first */
     /* communication */
     const char *comm;
-    char comm_asked[256]; /* an auto policy that comm was measured for */
+    /* an auto policy that comm was measured for */
+    char comm_asked[LULL_POLICY_MAX];
     /* checkpoints */
     const char *ckpt_dir, *resume;
     int64_t ckpt_every;

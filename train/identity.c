@@ -213,8 +213,8 @@ static int saved_number(const lull_ckpt_info_t *info, const char *key) {
 
 /* On another number of ranks a layout that was not asked for may not fit: no
  * tensor and no pipeline parallelism always does. On another layout the size
- * of a pass is chosen anew. */
-static void fit_layout(const lull_ckpt_info_t *info, int world,
+ * of a pass is chosen anew. True: it is the same. */
+static bool fit_layout(const lull_ckpt_info_t *info, int world,
                        options_t *options) {
     config_t *config = &options->config;
     bool open = !given(options, "tp") && !given(options, "pp");
@@ -225,6 +225,7 @@ static void fit_layout(const lull_ckpt_info_t *info, int world,
                 saved_number(info, "run.world") == world;
     if (!same && !given(options, "micro-batch"))
         config->micro_batch = 0;
+    return same;
 }
 
 /* The policy that was measured for the same request is not measured again. */
@@ -243,6 +244,19 @@ static lull_status_t adopt_measured(const lull_ckpt_info_t *info, size_t index,
     return options_adopt(options, index, measured);
 }
 
+/* What was measured tells nothing of groups of another size: a role that had
+ * one rank has none. So it is asked for again. */
+static lull_status_t forget_measured(options_t *options) {
+    char asked[sizeof options->config.comm_asked];
+    option_row_t row;
+    size_t i = 0;
+    memcpy(asked, options->config.comm_asked, sizeof asked);
+    options->config.comm_asked[0] = '\0';
+    while (options_row(options, i, &row) && strcmp(row.name, "comm") != 0)
+        ++i;
+    return asked[0] != '\0' ? options_adopt(options, i, asked) : LULL_OK;
+}
+
 lull_status_t identity_adopt(const lull_ckpt_info_t *info, const char *where,
                              int world, options_t *options) {
     option_row_t row;
@@ -253,8 +267,8 @@ lull_status_t identity_adopt(const lull_ckpt_info_t *info, const char *where,
         if (status != LULL_OK)
             return status;
     }
-    fit_layout(info, world, options);
-    return LULL_OK;
+    bool same = fit_layout(info, world, options);
+    return same ? LULL_OK : forget_measured(options);
 }
 
 lull_status_t identity_check_data(const lull_ckpt_info_t *info,

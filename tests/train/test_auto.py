@@ -36,6 +36,12 @@ must(4, {**MODEL, "comm": policy, "metrics": "one", "ckpt-dir": "whole"})
 must(4, {**MODEL, "comm": policy, "metrics": "two"})
 check("the same bits", [line["loss"] for line in metrics("one")] ==
       [line["loss"] for line in metrics("two")])
+# On another layout it is measured anew: alone a rank has nothing to send.
+result = must(1, {"data": "text", "resume": "ckpt", "ckpt-dir": "alone",
+                  "stop-at": 7})
+ALONE = "dp=none;tp=none;pp=none;param=none;min=4096;hier=0"
+check("measured for one rank", measured(result) == (ASKED, ALONE),
+      measured(result))
 # Another policy replaces it, and is kept instead.
 MORE = {"data": "text", "resume": "ckpt", "ckpt-dir": "other"}
 result = must(4, {**MORE, "comm": "none"})
