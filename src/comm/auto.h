@@ -5,7 +5,8 @@
 #include "internal.h"
 
 enum {
-    LULL__AUTO_CODECS = 16, /* candidates; the first is none */
+    /* Candidates: none, the lossless codecs, and all that can be listed. */
+    LULL__AUTO_CODECS = LULL__RULES_MAX + 4,
     LULL__AUTO_SIZES = 7,
     LULL__AUTO_DTYPES = 2
 };

@@ -270,14 +270,12 @@ lull_status_t lull_peers_create(MPI_Comm comm, lull_peers_t **out) {
     lull_status_t status = check_threads(comm);
     if (status != LULL_OK)
         return status;
-    if (out == NULL)
-        return lull__fail(LULL_ERR_INVALID, "lull_peers_create: out is NULL");
     lull_peers_t *peers = calloc(1, sizeof *peers);
     int size = 0, fine, all;
     MPI_Comm_size(comm, &size);
     if (peers != NULL)
         peers->inboxes = calloc((size_t)size, sizeof *peers->inboxes);
-    fine = peers != NULL && peers->inboxes != NULL;
+    fine = out != NULL && peers != NULL && peers->inboxes != NULL;
     int error = MPI_Allreduce(&fine, &all, 1, MPI_INT, MPI_MIN, comm);
     if (error == MPI_SUCCESS && all)
         error = MPI_Comm_dup(comm, &peers->comm);
@@ -287,6 +285,9 @@ lull_status_t lull_peers_create(MPI_Comm comm, lull_peers_t **out) {
         free(peers);
         return error != MPI_SUCCESS
                    ? lull__fail_mpi(error, "lull_peers_create", NULL)
+               : out == NULL
+                   ? lull__fail(LULL_ERR_INVALID,
+                                "lull_peers_create: out is NULL")
                    : lull__fail(LULL_ERR_NO_MEMORY, "peers of a checkpoint");
     }
     MPI_Comm_set_errhandler(peers->comm, MPI_ERRORS_RETURN);

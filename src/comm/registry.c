@@ -121,11 +121,15 @@ void lull__request_free(lull_request_t *request) {
     pthread_mutex_unlock(&registry);
 }
 
+/* Under the engine's lock too: one that another thread has just completed is
+ * not done with its communicator before the round ends. */
 lull_request_t *lull__request_of(const lull_comm_t *comm) {
+    lull__engine_lock();
     pthread_mutex_lock(&registry);
     lull_request_t *at = requests;
     while (at != NULL && (at->call.comm != comm || at->done))
         at = at->next;
     pthread_mutex_unlock(&registry);
+    lull__engine_unlock();
     return at;
 }

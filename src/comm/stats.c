@@ -53,6 +53,7 @@ lull_status_t lull_comm_stats(const lull_comm_t *comm, lull_comm_stats_t *out) {
         return lull__fail(LULL_ERR_STATE, "lull_comm_stats: not a live comm");
     if (out == NULL || out->size < sizeof out->size || out->size > sizeof *out)
         return lull__fail(LULL_ERR_INVALID, "lull_comm_stats: out->size");
+    lull__engine_lock(); /* another thread may move this one's work on */
     const lull__counters_t *c = &comm->counters;
     lull_comm_stats_t all = {.size = out->size,
                              .calls = c->calls,
@@ -65,6 +66,7 @@ lull_status_t lull_comm_stats(const lull_comm_t *comm, lull_comm_stats_t *out) {
     if (comm->engine != NULL && comm->engine->value2 > 0)
         all.rel_l2 = sqrt(comm->engine->error2 / comm->engine->value2);
     memcpy(all.bypasses, c->bypasses, sizeof all.bypasses);
+    lull__engine_unlock();
     memcpy(out, &all, out->size);
     return LULL_OK;
 }

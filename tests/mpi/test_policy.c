@@ -14,9 +14,12 @@ static void refused(const char *text, lull_status_t status, unsigned at) {
 
 static void accepted(const char *text, const char *canonical) {
     lull__policy_t policy;
-    char got[LULL__POLICY_MAX];
+    char got[LULL__POLICY_MAX], again[LULL__POLICY_MAX];
     CHECK_OK(lull__policy_parse(text, &policy));
     lull__policy_text(&policy, got);
+    CHECK_OK(lull__policy_parse(got, &policy));
+    lull__policy_text(&policy, again);
+    CHECK(strcmp(again, got) == 0);
     if (strcmp(got, canonical) != 0)
         test_fail(__FILE__, __LINE__, "%s: %s, expected %s", text, got,
                   canonical);
@@ -36,6 +39,17 @@ static void rules(void) {
     accepted("dp=0:mpc", "dp=mpc;tp=none;pp=none;param=none;min=16384;hier=0");
     accepted("mpc;check=1", "dp=mpc;tp=mpc;pp=mpc;param=mpc;min=16384;hier=0;"
                             "check=1");
+    accepted("dp=0/f32:mpc,none,18446744073709551615/f16:zfp:6.5;min=1GiB",
+             "dp=0/f32:mpc,none,18446744073709551615/f16:zfp:6.5;tp=none;"
+             "pp=none;param=none;min=1073741824;hier=0");
+    accepted("dp=1MiB:mpc,1KiB:zfp:8,1KiB:bf16;min=00007",
+             "dp=1048576:mpc,1024:zfp:8,1024:bf16;tp=none;pp=none;param=none;"
+             "min=7;hier=0");
+    refused("dp=,", LULL_ERR_INVALID, 4);
+    refused("dp=KiB:mpc", LULL_ERR_INVALID, 4);
+    refused("dp=18446744073709551616:mpc", LULL_ERR_INVALID, 4);
+    refused("none;min=1 KiB", LULL_ERR_INVALID, 11);
+    refused("none;min=-1", LULL_ERR_INVALID, 10);
     refused("dp=64KiB", LULL_ERR_INVALID, 9);
     refused("dp=64kb:mpc", LULL_ERR_INVALID, 6);
     refused("dp=none,:mpc", LULL_ERR_INVALID, 9);
