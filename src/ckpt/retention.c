@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -130,12 +131,16 @@ static int scan_name(void *ctx, const char *name) {
     if (lull__naming_parse(name, &naming) != LULL__NAMING_STEP)
         return 0;
     lull_status_t status = read_row(scan->dir, name, &row);
+    if (status == LULL_OK && row.step != naming.step) {
+        lull__history_taken(scan->history, row.seq);
+        status = lull__fail(LULL_ERR_CORRUPT,
+                            "its manifest is that of step %" PRIu64, row.step);
+    }
     if (status == LULL_ERR_NO_MEMORY)
         scan->status = status;
-    else if (status == LULL_OK) {
-        row.step = naming.step;
+    else if (status == LULL_OK)
         scan->status = insert(scan->history, &row);
-    } else
+    else
         lull__log(LULL_LOG_WARN, "%s/%s is left alone: %s", scan->dir->path,
                   name, lull_last_error());
     return scan->status != LULL_OK;

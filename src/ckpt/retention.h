@@ -23,7 +23,8 @@ typedef struct lull__history {
 } lull__history_t;
 
 /* Reads the manifests of a directory. A checkpoint whose manifest cannot be
- * read is left out: it is neither counted nor deleted. */
+ * read, or is that of another step, is left out: it is neither counted nor
+ * deleted. */
 lull_status_t lull__history_scan(const lull__dir_t *dir,
                                  lull__history_t *history);
 /* A seq is taken, whatever becomes of the row. */

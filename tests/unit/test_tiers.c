@@ -471,6 +471,27 @@ static void nothing_newer_is_replaced(void **state) {
     assert_int_equal(test_tiers_newest(slow), 4);
 }
 
+/* Somebody gave a checkpoint the name of another step. */
+static void a_misnamed_one_is_left_alone(void **state) {
+    (void)state;
+    setting_t plain = {0}, setting = {.tiers = {tier(slow)}, .count = 1};
+    lull_ckpt_t *ckpt;
+    char from[400], to[400];
+    open_all(&plain, &ckpt);
+    test_tiers_save(&ckpt, 1, 1, 1);
+    test_tiers_save(&ckpt, 1, 2, 2);
+    close_all(&plain, &ckpt);
+    snprintf(from, sizeof from, "%s/step-00000002", fast);
+    snprintf(to, sizeof to, "%s/step-00000007", fast);
+    assert_int_equal(rename(from, to), 0);
+    open_all(&setting, &ckpt);
+    assert_ok(lull_ckpt_wait_drained(ckpt, 20000));
+    test_tiers_save(&ckpt, 1, 3, 3);
+    close_all(&setting, &ckpt);
+    assert_true(has(slow, 1) && has(slow, 3) && !has(slow, 2) && has(fast, 7));
+    assert_int_equal(test_tiers_newest(slow), 3);
+}
+
 static void bad_tiers_are_refused(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
@@ -768,6 +789,7 @@ int main(void) {
         TEST(a_damaged_copy_gives_way_to_another),
         TEST(damage_is_not_carried_over),
         TEST(nothing_newer_is_replaced),
+        TEST(a_misnamed_one_is_left_alone),
         TEST(bad_tiers_are_refused),
         TEST(a_tier_that_a_rank_does_not_see_is_named),
         TEST(ranks_files_are_merged),
