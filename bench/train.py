@@ -41,7 +41,7 @@ EXPOSED, EXPOSED_NEAR = 0.33, 0.01
 FIRST_SEQ, SEQ_UNIT, TRIES = 104, 8, 6
 SEQ_LEAST, SEQ_MOST = 32, 512
 WARM, STEPS, ROUNDS, QUICK_ROUNDS = 2, 10, 3, 2
-LIMIT = 3600  # seconds of one run
+LIMIT, SPEED_LIMIT = 3600, 300  # seconds of one run
 
 ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1",
@@ -52,8 +52,8 @@ def say(*words):
     print(*words, flush=True)
 
 
-def fail(what, log=""):
-    sys.exit(f"train.py: {what}\n" + "\n".join(log.splitlines()[-6:]))
+class Failed(Exception):
+    """A run, with the end of what it said."""
 
 
 def words_of(options):
@@ -97,20 +97,29 @@ class Programs:
         return read_lines(metrics)
 
     def cluster(self, rate, options, metrics):
-        run([CLUSTER, "with", str(HOSTS), rate, "-np", str(RANKS),
-             *self.words(options, metrics)])
-        return read_lines(metrics)
+        command = [CLUSTER, "with", str(HOSTS), rate, "-np", str(RANKS),
+                   *self.words(options, metrics)]
+        for last in (False, True):  # starting may fail; not twice
+            try:
+                run(command, SPEED_LIMIT)
+                return read_lines(metrics)
+            except Failed as failed:
+                subprocess.run([CLUSTER, "down"], check=False)
+                if last:
+                    raise
+                say(f"{failed}\nonce more")
 
 
-def run(command):
+def run(command, limit=LIMIT):
     try:
-        done = subprocess.run(command, env=ENV, timeout=LIMIT, text=True,
+        done = subprocess.run(command, env=ENV, timeout=limit, text=True,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
-    except subprocess.TimeoutExpired:
-        fail(f"no end after {LIMIT} s: {' '.join(command)}")
+    except subprocess.TimeoutExpired as late:
+        raise Failed(f"no end after {limit} s: {' '.join(command)}") from late
     if done.returncode != 0:
-        fail(f"exit {done.returncode}: {' '.join(command)}", done.stdout)
+        raise Failed(f"exit {done.returncode}: {' '.join(command)}\n" +
+                     "\n".join(done.stdout.splitlines()[-6:]))
 
 
 # ---- Loss -------------------------------------------------------------------
@@ -278,8 +287,9 @@ def text(keep):
     path = os.path.join(keep, "text")
     if not os.path.exists(path):
         if shutil.which("bible") is None:
-            fail("no text to train on: the program bible is missing (Debian: "
-                 "bible-kjv, bible-kjv-text), or give --data FILE")
+            raise Failed("no text to train on: the program bible is missing "
+                         "(Debian: bible-kjv, bible-kjv-text), or give --data "
+                         "FILE")
         with open(path + ".part", "w") as file:
             subprocess.run(["bible", "-f", "gen1:1-rev22:21"], check=True,
                            stdout=file)
@@ -309,4 +319,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (Failed, OSError) as failed:
+        sys.exit(f"train.py: {failed}")
