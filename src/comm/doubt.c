@@ -18,6 +18,9 @@ enum {
     TOLD = ID + KEPT * LULL__HEADER_BYTES,
     TAG = 1
 };
+/* The kind of a description of a call that failed: not compared with another
+ * such. */
+static const lull__message_kind_t settled = LULL__MESSAGE_ERROR;
 
 struct lull__doubt {
     MPI_Comm comm;
@@ -134,6 +137,22 @@ void lull__doubt_note(const lull__call_t *call) {
     };
 }
 
+uint64_t lull__doubt_number(const lull__call_t *call) {
+    const lull__doubt_t *doubt = call->comm->doubt;
+    return doubt == NULL || lull__is_pair(call) ? 0 : doubt->count;
+}
+
+void lull__doubt_settle(const lull_request_t *request) {
+    if (request->status == LULL_OK || request->number == 0 ||
+        !lull__registry_has(request->call.comm) ||
+        request->call.comm->doubt == NULL)
+        return;
+    lull__message_t *m =
+        &request->call.comm->doubt->kept[(request->number - 1) % KEPT];
+    if (m->seq == request->number - 1)
+        m->kind = settled;
+}
+
 /* ---- check=1 ------------------------------------------------------------ */
 
 /* Ranks that called something else than rank 0, in words. */
@@ -238,7 +257,8 @@ static bool differs(const lull_comm_t *comm, int from,
         m.seq >= doubt->count || m.seq + KEPT < doubt->count)
         return false;
     const lull__message_t *mine = &doubt->kept[m.seq % KEPT];
-    if (mine->seq != m.seq || lull__message_same(mine, &m))
+    bool known = mine->kind == settled && m.kind == settled;
+    if (mine->seq != m.seq || known || lull__message_same(mine, &m))
         return false;
     lull__message_describe(&m, theirs);
     lull__message_describe(mine, ours);
@@ -280,7 +300,8 @@ static bool hear(const lull_comm_t *comm) {
 
 bool lull__doubt_look(lull_comm_t *comm, double waited) {
     lull__doubt_t *doubt = comm->doubt;
-    if (doubt == NULL || doubt->after <= 0 || waited < doubt->after)
+    if (doubt == NULL || comm->policy.check || doubt->after <= 0 ||
+        waited < doubt->after)
         return false;
     tell(comm);
     if (!hear(comm))

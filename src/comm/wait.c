@@ -133,6 +133,7 @@ lull_status_t lull__complete(lull_request_t *request) {
             break;
         sched_yield();
     }
+    lull__doubt_settle(request);
     return request->status;
 }
 
@@ -243,7 +244,10 @@ lull_status_t lull_test(lull_request_t **request, int *done) {
         complete = true;
     }
     *done = complete;
-    return *done ? retire(request) : LULL_OK;
+    if (!complete)
+        return LULL_OK;
+    lull__doubt_settle(*request);
+    return retire(request);
 }
 
 /* A probe that asks nothing of anyone moves all of MPI's own on. */
