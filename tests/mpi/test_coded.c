@@ -5,6 +5,7 @@
 #include <float.h>
 #include <lull/codec.h>
 #include <math.h>
+#include <sys/mman.h>
 
 #include "comm/half.h"
 #include "comm/internal.h"
@@ -443,6 +444,36 @@ static void point_8_large_averages(const char *policy) {
     lull_comm_destroy(comm);
 }
 
+/* What a user sends is never written to, not even for a while. */
+static void read_only_sends(const char *policy) {
+    enum { BYTES = 1 << 20 };
+    static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_BF16};
+    lull_request_t *requests[2];
+    lull_comm_t *comm;
+    int next = (test_rank + 1) % test_size;
+    int before = (test_rank + test_size - 1) % test_size;
+    char *x = mmap(NULL, BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(x != MAP_FAILED);
+    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, policy, &comm));
+    for (unsigned i = 0; i < 6; i++) {
+        lull_dtype_t dtype = dtypes[i % 3];
+        lull_op_t op = i / 3 ? LULL_AVG : LULL_SUM;
+        size_t n = BYTES / 8, part = n / (size_t)test_size;
+        CHECK_OK(lull_allreduce(x, out, n, dtype, op, comm));
+        CHECK_OK(lull_reduce_scatter_block(x, out, part, dtype, op, comm));
+        CHECK_OK(lull_allgather(x, out, part, dtype, comm));
+        CHECK_OK(lull_irecv(out, n, dtype, before, 0, comm, &requests[0]));
+        CHECK_OK(lull_isend(x, n, dtype, next, 0, comm, &requests[1]));
+        CHECK_OK(lull_waitall(2, requests));
+        if (test_rank == 0)
+            CHECK_OK(lull_bcast(x, n, dtype, 0, comm));
+        else
+            CHECK_OK(lull_bcast(out, n, dtype, 0, comm));
+    }
+    lull_comm_destroy(comm);
+    munmap(x, BYTES);
+}
+
 /* What is not coded says why. */
 static void bypasses(void) {
     lull_comm_t *comm;
@@ -494,6 +525,10 @@ int main(int argc, char **argv) {
     point_8_large_averages("raw;min=0");
     point_8_large_averages("mxint8;min=0");
     point_8_large_averages("zfp:16;min=0");
+    read_only_sends("none");
+    read_only_sends("raw;min=0");
+    read_only_sends("zfp:8;min=0");
+    read_only_sends("mpc;min=0");
     bypasses();
     lull_codec_scratch_destroy(scratch);
     free(in), free(out), free(want), free(frame), free(sum);

@@ -134,14 +134,16 @@ static void count_mismatch(void) {
 /* The user's communicator may go first; duplicates and splits are as good;
  * what is outstanding completes when a communicator is destroyed. */
 static void lifetimes(void) {
-    MPI_Comm split;
+    MPI_Comm split, twin;
     lull_comm_t *a, *b;
     lull_request_t *request = NULL, *stale;
     float one = 1, sum = 0;
     MPI_Comm_split(MPI_COMM_WORLD, test_rank % 2, test_rank, &split);
     CHECK_OK(lull_comm_create(split, LULL_ROLE_DP, "none", &a));
     MPI_Comm_free(&split);
-    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_TP, "none", &b));
+    MPI_Comm_dup(MPI_COMM_WORLD, &twin);
+    CHECK_OK(lull_comm_create(twin, LULL_ROLE_TP, "none", &b));
+    MPI_Comm_free(&twin);
     CHECK_OK(lull_iallreduce(&one, &sum, 1, LULL_F32, LULL_SUM, b, &request));
     lull_comm_destroy(b);
     CHECK(sum == (float)test_size);

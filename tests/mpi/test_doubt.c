@@ -145,6 +145,25 @@ static void slow_is_not_wrong(void) {
     }
 }
 
+/* A difference that both returned is not found once more by ranks that wait
+ * later (unless they waited for long in that call too). */
+static void settled(const char *policy) {
+    CHECK_OK(lull_setting_set("doubt-ms", "300"));
+    lull_comm_t *comm = make(policy);
+    size_t mine = test_rank == culprit ? N / 2 : N;
+    double took = MPI_Wtime();
+    CHECK(sum(comm, mine) == LULL_ERR_MISMATCH);
+    took = MPI_Wtime() - took;
+    MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    for (int i = 0; i < 2 && took < 0.25; i++) {
+        if ((test_rank == culprit) == i)
+            usleep(500000);
+        CHECK_OK(sum(comm, N));
+    }
+    lull_comm_destroy(comm);
+    CHECK_OK(lull_setting_set("doubt-ms", "50"));
+}
+
 /* Looks until it has heard of a difference, or not for so many ms. */
 static bool looks(lull_comm_t *comm, int ms) {
     while (ms-- > 0) {
@@ -190,6 +209,8 @@ int main(int argc, char **argv) {
         found_by_comparing("none;check=1", i);
     }
     refused_on_one_rank();
+    settled("mpc;min=0");
+    settled("mpc;check=1");
     for (unsigned i = 0; i < WAITING; i++)
         found_by_waiting(i);
     found_by_the_ring();

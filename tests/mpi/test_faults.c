@@ -145,6 +145,39 @@ static void corrupt_payload(void) {
     lull__test_message = NULL;
 }
 
+static lull_status_t moved(unsigned call) {
+    size_t part = N / (size_t)test_size;
+    if (call == 0)
+        return lull_bcast(in, N, LULL_F32, culprit, comm);
+    if (call == 1)
+        return lull_allgather(in, out, part, LULL_F32, comm);
+    return lull_reduce_scatter_block(in, out, part, LULL_F32, LULL_AVG, comm);
+}
+
+/* Other calls: some rank finds it, none hangs or takes it for good. */
+static void corrupt_elsewhere(const char *policy) {
+    static const size_t places[] = {6, 70, 90, 5000};
+    lull_comm_t *whole = comm;
+    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_TP, policy, &comm));
+    lull__test_message = damage;
+    for (unsigned i = 0; i < 12; i++) {
+        int bad, found;
+        damage_at = places[i % 4];
+        messages_left = test_rank == culprit ? 0 : -1;
+        lull_status_t status = moved(i / 4);
+        CHECK(status == LULL_OK || status == LULL_ERR_CORRUPT ||
+              status == LULL_ERR_PEER);
+        bad = status != LULL_OK;
+        MPI_Allreduce(&bad, &found, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        CHECK(found > 0);
+        messages_left = -1;
+        works_again();
+    }
+    lull__test_message = NULL;
+    lull_comm_destroy(comm);
+    comm = whole;
+}
+
 /* ---- Messages between two ranks ---------------------------------------- */
 
 static void pair_of_other_counts(void) {
@@ -231,6 +264,8 @@ int main(int argc, char **argv) {
         other_type_op_or_call();
         failing_encode();
         corrupt_payload();
+        corrupt_elsewhere("raw;min=0");
+        corrupt_elsewhere("expo;min=0");
         pair_of_other_counts();
         lull_comm_destroy(comm);
         if (test_size <= 3)
