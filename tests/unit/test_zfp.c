@@ -31,7 +31,21 @@ static lull_codec_t codec_of(lull_dtype_t dtype, unsigned quarters) {
 
 /* ---- Data -------------------------------------------------------------- */
 
-enum { GAUSSIAN, RAMP, BITS, SUBNORMAL, ZEROS, SPARSE, CONSTANT, KINDS };
+enum {
+    GAUSSIAN,
+    RAMP,
+    BITS,
+    SUBNORMAL,
+    ZEROS,
+    SPARSE,
+    CONSTANT,
+    GRADIENTS,
+    KINDS
+};
+
+/* Of a real training: tests/golden/gradients. */
+static const float *gradients;
+static size_t gradient_count;
 
 static double gaussian(void) {
     double sum = -6;
@@ -52,6 +66,7 @@ static uint64_t finite_bits(lull_dtype_t dtype) {
 
 static void fill(int kind, lull_dtype_t dtype, uint8_t *to, size_t count) {
     double scale = ldexp(1, (int)(test_random(&seed) % 40) - 30);
+    size_t from = test_random(&seed) % gradient_count;
     for (size_t i = 0; i < count; i++) {
         double v = 0;
         uint64_t bits = 0;
@@ -67,6 +82,9 @@ static void fill(int kind, lull_dtype_t dtype, uint8_t *to, size_t count) {
             break;
         case CONSTANT:
             v = scale;
+            break;
+        case GRADIENTS:
+            v = gradients[(from + i) % gradient_count];
             break;
         case BITS:
             bits = finite_bits(dtype);
@@ -161,7 +179,7 @@ static void all_lengths(const char *isa, void *ctx) {
             against_libzfp(f64, r % 2 ? GAUSSIAN : BITS, n);
         }
         for (int i = 0; i < 6; i++)
-            against_libzfp(f32, GAUSSIAN, big[i]);
+            against_libzfp(f32, i % 2 ? GAUSSIAN : GRADIENTS, big[i]);
         against_libzfp(f64, BITS, big[r % 6]);
     }
 }
@@ -562,7 +580,10 @@ static void default_is_unbiased(void **state) {
 
 static int setup(void **state) {
     (void)state;
+    size_t bytes;
     seed = test_seed();
+    gradients = (void *)codec_check_golden("gradients/gradients.f32", &bytes);
+    gradient_count = bytes / sizeof *gradients;
     assert_ok(lull_codec_scratch_create(&scratch));
     return 0;
 }
@@ -570,6 +591,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     (void)state;
     lull_codec_scratch_destroy(scratch);
+    free((void *)gradients);
     return 0;
 }
 
