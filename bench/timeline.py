@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 STEPS = 30
-SHAPE = {"layers": 6, "hidden": 384, "heads": 6, "seq": 32, "global-batch": 2,
+SHAPE = {"layers": 6, "hidden": 384, "heads": 6, "seq": 128, "global-batch": 2,
          "micro-batch": 1, "tp": 2}
 TINY = {"layers": 1, "hidden": 32, "heads": 2}
 # Lanes from top to bottom: what it is called, lanes of the trace, colour.
