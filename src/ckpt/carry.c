@@ -2,7 +2,6 @@
  * threads; then headers, lengths, fsync, and the votes. */
 #include "carry.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -149,12 +148,6 @@ static lull_status_t do_chunk(void *ctx, unsigned worker, size_t task) {
 
 /* ---- files ---- */
 
-/* Is an O_DIRECT write taken here? Its bytes are where the header goes. */
-static bool probe_direct(const lull__file_t *file) {
-    static const _Alignas(SECTOR) char zeros[SECTOR];
-    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
-}
-
 static void open_direct(const lull__carry_t *carry, lull__carry_file_t *file) {
     if (*carry->direct_refused || file->data_bytes == 0 ||
         file->header_bytes % SECTOR != 0)
@@ -163,28 +156,14 @@ static void open_direct(const lull__carry_t *carry, lull__carry_file_t *file) {
         lull__file_open(carry->to, file->name, O_WRONLY | O_DIRECT,
                         &file->direct) == LULL_OK;
     if (file->is_direct && !*carry->direct_probed)
-        *carry->direct_probed = file->is_direct = probe_direct(&file->direct);
+        *carry->direct_probed = file->is_direct =
+            lull__file_takes_direct(&file->direct);
     if (file->is_direct)
         return;
     *carry->direct_refused = true;
     (void)lull__file_close(&file->direct);
     lull__log(LULL_LOG_INFO, "draining through the page cache: %s",
               lull_last_error());
-}
-
-/* Blocks are reserved at once: a full disk shows before anything is copied. */
-static lull_status_t reserve(const lull__carry_t *carry,
-                             const lull__carry_file_t *file) {
-    const lull__io_t *io = carry->to->io;
-    uint64_t bytes = file->header_bytes + file->data_bytes;
-    int rc;
-    do
-        rc = io->ops->allocate(io, file->plain.fd, bytes);
-    while (rc == -EINTR);
-    if (rc == 0 || rc == -EOPNOTSUPP || rc == -ENOSYS)
-        return LULL_OK;
-    return lull__fail_errno(-rc, "%s/%s: reserving %" PRIu64 " bytes failed",
-                            carry->to->path, file->name, bytes);
 }
 
 static lull_status_t open_files(batch_t *batch, size_t *tasks) {
@@ -197,26 +176,14 @@ static lull_status_t open_files(batch_t *batch, size_t *tasks) {
         if (status == LULL_OK)
             open_direct(carry, file);
         if (status == LULL_OK && file->is_direct)
-            status = reserve(carry, file);
+            status = lull__file_reserve(&file->plain,
+                                        file->header_bytes + file->data_bytes);
         if (status != LULL_OK)
             return status;
         file->task = *tasks;
         *tasks += (file->data_bytes + CHUNK - 1) / CHUNK;
     }
     return LULL_OK;
-}
-
-/* A sink that appends to a file. */
-typedef struct sink {
-    const lull__file_t *file;
-    uint64_t at;
-} sink_t;
-
-static lull_status_t sink_write(void *ctx, const void *data, size_t n) {
-    sink_t *sink = ctx;
-    lull_status_t status = lull__file_write(sink->file, data, n, sink->at);
-    sink->at += n;
-    return status;
 }
 
 static lull_status_t copy_header(const lull__carry_t *carry,
@@ -233,9 +200,9 @@ static lull_status_t copy_header(const lull__carry_t *carry,
 
 static lull_status_t make_header(const lull__carry_t *carry,
                                  lull__carry_file_t *file) {
-    sink_t sink = {&file->plain, 0};
+    lull__out_file_t sink = {&file->plain, 0};
     lull__out_t *out;
-    lull_status_t status = lull__out_create(sink_write, &sink, &out);
+    lull_status_t status = lull__out_create(lull__out_to_file, &sink, &out);
     if (status != LULL_OK)
         return status;
     status = lull__carry_header(carry, file, out);
@@ -382,9 +349,9 @@ static lull_status_t make_vote(const lull__carry_t *carry,
                                const lull__carry_vote_t *vote,
                                const lull__file_t *file,
                                lull__manifest_vote_t *row) {
-    sink_t sink = {file, 0};
+    lull__out_file_t sink = {file, 0};
     lull__out_t *out;
-    lull_status_t status = lull__out_create(sink_write, &sink, &out);
+    lull_status_t status = lull__out_create(lull__out_to_file, &sink, &out);
     if (status != LULL_OK)
         return status;
     status = put_vote(carry, vote, out);

@@ -197,3 +197,10 @@ lull_status_t lull__out_to_memory(void *memory, const void *data, size_t n) {
     m->bytes += n;
     return LULL_OK;
 }
+
+lull_status_t lull__out_to_file(void *out_file, const void *data, size_t n) {
+    lull__out_file_t *to = out_file;
+    lull_status_t status = lull__file_write(to->file, data, n, to->at);
+    to->at += n;
+    return status;
+}

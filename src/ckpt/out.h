@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/file.h"
+
 /* Takes the next `n` bytes, in order; a failing status stops the sink. */
 typedef lull_status_t (*lull__out_fn)(void *ctx, const void *data, size_t n);
 
@@ -49,5 +51,12 @@ typedef struct lull__memory {
     size_t bytes, capacity;
 } lull__memory_t;
 lull_status_t lull__out_to_memory(void *memory, const void *data, size_t n);
+
+/* A sink that writes on in a file: ctx is a lull__out_file_t. */
+typedef struct lull__out_file {
+    const lull__file_t *file;
+    uint64_t at; /* of the next byte */
+} lull__out_file_t;
+lull_status_t lull__out_to_file(void *out_file, const void *data, size_t n);
 
 #endif

@@ -87,13 +87,6 @@ static void put(lull__st_writer_t *st, const contents_t *what) {
         lull__st_tensor(st, &what->entries[i]);
 }
 
-static lull_status_t to_file(void *ctx, const void *data, size_t n) {
-    lull_safetensors_writer_t *writer = ctx;
-    lull_status_t status = lull__file_write(&writer->file, data, n, writer->at);
-    writer->at += n;
-    return status;
-}
-
 static lull_status_t write_header(lull_safetensors_writer_t *writer,
                                   const contents_t *what) {
     lull__st_writer_t st;
@@ -105,7 +98,8 @@ static lull_status_t write_header(lull_safetensors_writer_t *writer,
         return lull__fail(LULL_ERR_INVALID,
                           "%s: a header of %llu bytes, at most 100000000",
                           writer->name, (unsigned long long)writer->header);
-    lull_status_t status = lull__out_create(to_file, writer, &out);
+    lull__out_file_t to = {&writer->file, 0};
+    lull_status_t status = lull__out_create(lull__out_to_file, &to, &out);
     if (status != LULL_OK)
         return status;
     lull__st_begin(&st, out, writer->header);
@@ -113,6 +107,7 @@ static lull_status_t write_header(lull_safetensors_writer_t *writer,
     status = lull__st_end(&st, NULL);
     lull_status_t finished = lull__out_finish(out, NULL, NULL);
     lull__out_destroy(out);
+    writer->at = to.at;
     return status != LULL_OK ? status : finished;
 }
 

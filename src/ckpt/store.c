@@ -1,6 +1,5 @@
 /* Opener: directory, space, files. Writes of chunks. Finisher: header, length,
  * fsync, vote. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -119,28 +118,6 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
     }
 }
 
-/* Blocks are reserved at once: a full disk shows before anything is written,
- * and the file system does not extend the file write by write. */
-static lull_status_t reserve(lull_ckpt_request_t *save,
-                             lull__data_file_t *file) {
-    const lull__io_t *io = save->ckpt->io;
-    uint64_t bytes = file->room + file->most_bytes;
-    int rc;
-    do
-        rc = io->ops->allocate(io, file->plain.fd, bytes);
-    while (rc == -EINTR);
-    if (rc == 0 || rc == -EOPNOTSUPP || rc == -ENOSYS)
-        return LULL_OK;
-    return lull__fail_errno(-rc, "%s/%s: reserving %" PRIu64 " bytes failed",
-                            save->dir.path, file->name, bytes);
-}
-
-/* Is an O_DIRECT write taken here? Its bytes are where the header goes. */
-static bool probe_direct(const lull__file_t *file) {
-    static const _Alignas(SECTOR) char zeros[SECTOR];
-    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
-}
-
 static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
     lull_ckpt_t *ckpt = save->ckpt;
     if (ckpt->direct_refused || file->most_bytes == 0)
@@ -148,7 +125,7 @@ static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
     lull_status_t status = lull__file_open(&save->dir, file->name,
                                            O_WRONLY | O_DIRECT, &file->direct);
     if (status == LULL_OK && !ckpt->direct_probed) {
-        ckpt->direct_probed = probe_direct(&file->direct);
+        ckpt->direct_probed = lull__file_takes_direct(&file->direct);
         status = ckpt->direct_probed ? LULL_OK : LULL_ERR_IO;
     }
     file->is_direct = status == LULL_OK;
@@ -172,8 +149,10 @@ static lull_status_t open_files(lull_ckpt_request_t *save) {
                                  O_RDWR | O_CREAT | O_TRUNC, &file->plain);
         if (status == LULL_OK)
             open_direct(save, file);
+        /* So the file system does not extend it write by write, too. */
         if (status == LULL_OK && file->is_direct)
-            status = reserve(save, file);
+            status =
+                lull__file_reserve(&file->plain, file->room + file->most_bytes);
     }
     return status;
 }
@@ -324,24 +303,11 @@ static bool written(const lull_ckpt_request_t *save) {
            compared;
 }
 
-/* A sink that appends to a file. */
-typedef struct sink {
-    const lull__file_t *file;
-    uint64_t at;
-} sink_t;
-
-static lull_status_t sink_write(void *ctx, const void *data, size_t n) {
-    sink_t *sink = ctx;
-    lull_status_t status = lull__file_write(sink->file, data, n, sink->at);
-    sink->at += n;
-    return status;
-}
-
 static lull_status_t write_header(lull_ckpt_request_t *save,
                                   lull__data_file_t *file) {
-    sink_t sink = {&file->plain, 0};
+    lull__out_file_t sink = {&file->plain, 0};
     lull__out_t *out;
-    lull_status_t status = lull__out_create(sink_write, &sink, &out);
+    lull_status_t status = lull__out_create(lull__out_to_file, &sink, &out);
     if (status != LULL_OK)
         return status;
     status = lull__plan_header(save, file, out);
@@ -400,8 +366,8 @@ static lull_status_t write_vote_temp(lull_ckpt_request_t *save,
         lull__file_open(&save->dir, temp, O_WRONLY | O_CREAT | O_TRUNC, &file);
     if (status != LULL_OK)
         return status;
-    sink_t sink = {&file, 0};
-    status = lull__out_create(sink_write, &sink, &out);
+    lull__out_file_t sink = {&file, 0};
+    status = lull__out_create(lull__out_to_file, &sink, &out);
     if (status == LULL_OK) {
         put_vote(save, out);
         status = lull__out_finish(out, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -102,6 +103,22 @@ lull_status_t lull__file_truncate(const lull__file_t *file, uint64_t bytes) {
     if (rc < 0)
         return file_error(rc, file, "setting the length failed");
     return LULL_OK;
+}
+
+lull_status_t lull__file_reserve(const lull__file_t *file, uint64_t bytes) {
+    int rc;
+    do
+        rc = file->dir->io->ops->allocate(file->dir->io, file->fd, bytes);
+    while (rc == -EINTR);
+    if (rc == 0 || rc == -EOPNOTSUPP || rc == -ENOSYS)
+        return LULL_OK;
+    return lull__fail_errno(-rc, "%s/%s: reserving %" PRIu64 " bytes failed",
+                            file->dir->path, file->name, bytes);
+}
+
+bool lull__file_takes_direct(const lull__file_t *file) {
+    static const _Alignas(4096) char zeros[4096];
+    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
 }
 
 lull_status_t lull__file_size(const lull__file_t *file, uint64_t *bytes) {
