@@ -85,6 +85,14 @@ extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
 lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
                                          size_t at);
 
+/* Values from i on, of n of `size` bytes, by the portable variant: what is less
+ * than a register at the end of the others' loops. */
+void lull__expo_scatter_rest(unsigned kind, const uint8_t *src, size_t n,
+                             size_t i, const lull__expo_fields_t *fields,
+                             unsigned size);
+void lull__expo_gather_rest(unsigned kind, const lull__expo_fields_t *fields,
+                            size_t n, size_t i, uint8_t *dst, unsigned size);
+
 /* ---- f64 --------------------------------------------------------------- */
 
 /* Its exponents have 11 bits. Those that a base brings into 8 are symbols, the

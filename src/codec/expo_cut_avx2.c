@@ -26,22 +26,6 @@ static inline void join_high(__m256i symbols, __m256i signs, __m256i *high,
     *low = choose(mantissa, signs, _mm256_slli_epi16(symbols, 7));
 }
 
-static void scatter_tail(unsigned kind, const uint8_t *src, size_t n, size_t i,
-                         const lull__expo_fields_t *fields, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_cut_portable.scatter[kind](src + i * size, n - i, &rest);
-}
-
-static void gather_tail(unsigned kind, const lull__expo_fields_t *fields,
-                        size_t n, size_t i, uint8_t *dst, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_cut_portable.gather[kind](&rest, n - i, dst + i * size);
-}
-
 /* Stores of gathered values: past the caches, where dst must be aligned. */
 static inline void put_values(uint8_t *dst, __m256i x, bool past) {
     if (past)
@@ -70,7 +54,7 @@ static inline size_t first_aligned(const uint8_t *dst, unsigned size,
         for (i = 0; i + 32 <= n; i += 32)                      \
             step(fields, i, dst, false);                       \
     }                                                          \
-    gather_tail(kind, fields, n, i, dst, size)
+    lull__expo_gather_rest(kind, fields, n, i, dst, size)
 
 static void copy(uint8_t *dst, const uint8_t *src, size_t bytes) {
     size_t i = first_aligned(dst, 1, bytes);
@@ -114,7 +98,7 @@ static void scatter_bf16(const uint8_t *src, size_t n,
         store(fields->symbols + i, symbols_of(high, low));
         store_plane(fields, 0, i, choose(mantissa, low, high));
     }
-    scatter_tail(LULL__EXPO_BF16, src, n, i, fields, 2);
+    lull__expo_scatter_rest(LULL__EXPO_BF16, src, n, i, fields, 2);
 }
 
 static inline void step_bf16(const lull__expo_fields_t *fields, size_t i,
@@ -149,7 +133,7 @@ static void scatter_f16(const uint8_t *src, size_t n,
         store_bits(fields, 1, i, _mm256_slli_epi16(high, 6));
         store_bits(fields, 2, i, high);
     }
-    scatter_tail(LULL__EXPO_F16, src, n, i, fields, 2);
+    lull__expo_scatter_rest(LULL__EXPO_F16, src, n, i, fields, 2);
 }
 
 static inline __m256i bit_plane(const lull__expo_fields_t *fields, unsigned k,
@@ -171,7 +155,7 @@ static void gather_f16(const lull__expo_fields_t *fields, size_t n,
         high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
         unite(dst + 2 * i, load(fields->plane[0] + i), high, false);
     }
-    gather_tail(LULL__EXPO_F16, fields, n, i, dst, 2);
+    lull__expo_gather_rest(LULL__EXPO_F16, fields, n, i, dst, 2);
 }
 
 /* Eight values of four bytes: by byte, in groups of four values. */
@@ -204,7 +188,7 @@ static void scatter_f32(const uint8_t *src, size_t n,
         store(fields->symbols + i, _mm256_permutevar8x32_epi32(symbols, order));
         store_plane(fields, 2, i, _mm256_permutevar8x32_epi32(signs, order));
     }
-    scatter_tail(LULL__EXPO_F32, src, n, i, fields, 4);
+    lull__expo_scatter_rest(LULL__EXPO_F32, src, n, i, fields, 4);
 }
 
 /* So that two rounds of unpacking leave values in order. */
@@ -263,7 +247,7 @@ static void scatter_f64(const uint8_t *src, size_t n,
               low_exponent(_mm256_extracti128_si256(b[7], 1),
                            _mm256_extracti128_si256(b[6], 1)));
     }
-    scatter_tail(LULL__EXPO_F64, src, n, i, fields, 8);
+    lull__expo_scatter_rest(LULL__EXPO_F64, src, n, i, fields, 8);
 }
 
 /* The low bytes of 32 words of 16 bits. */

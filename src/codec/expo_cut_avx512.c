@@ -44,22 +44,6 @@ static inline __m512i interleaved(int from) {
     return add_bytes(both, from);
 }
 
-static void scatter_tail(unsigned kind, const uint8_t *src, size_t n, size_t i,
-                         const lull__expo_fields_t *fields, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_cut_portable.scatter[kind](src + i * size, n - i, &rest);
-}
-
-static void gather_tail(unsigned kind, const lull__expo_fields_t *fields,
-                        size_t n, size_t i, uint8_t *dst, unsigned size) {
-    if (i == n)
-        return;
-    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
-    lull__expo_cut_portable.gather[kind](&rest, n - i, dst + i * size);
-}
-
 /* Stores of gathered values: past the caches, where dst must be aligned. */
 static inline void put_values(uint8_t *dst, __m512i x, bool past) {
     if (past)
@@ -88,7 +72,7 @@ static inline size_t first_aligned(const uint8_t *dst, unsigned size,
         for (i = 0; i + 64 <= n; i += 64)                      \
             step(fields, i, dst, false);                       \
     }                                                          \
-    gather_tail(kind, fields, n, i, dst, size)
+    lull__expo_gather_rest(kind, fields, n, i, dst, size)
 
 static void copy(uint8_t *dst, const uint8_t *src, size_t bytes) {
     size_t i = first_aligned(dst, 1, bytes);
@@ -116,7 +100,7 @@ static void scatter_bf16(const uint8_t *src, size_t n,
         _mm512_storeu_si512(fields->symbols + i, symbols_of(high, low));
         store_plane(fields, 0, i, choose(mantissa, low, high));
     }
-    scatter_tail(LULL__EXPO_BF16, src, n, i, fields, 2);
+    lull__expo_scatter_rest(LULL__EXPO_BF16, src, n, i, fields, 2);
 }
 
 /* Exponents and the plane with the sign to the two highest bytes. */
@@ -166,7 +150,7 @@ static void scatter_f16(const uint8_t *src, size_t n,
                    _mm512_test_epi8_mask(high, _mm512_set1_epi8(2)));
         store_bits(fields, 2, i, _mm512_movepi8_mask(high));
     }
-    scatter_tail(LULL__EXPO_F16, src, n, i, fields, 2);
+    lull__expo_scatter_rest(LULL__EXPO_F16, src, n, i, fields, 2);
 }
 
 static inline __m512i bit_plane(const lull__expo_fields_t *fields, unsigned k,
@@ -193,7 +177,7 @@ static void gather_f16(const lull__expo_fields_t *fields, size_t n,
         _mm512_storeu_si512(dst + 2 * i + 64,
                             _mm512_permutex2var_epi8(low, second, high));
     }
-    gather_tail(LULL__EXPO_F16, fields, n, i, dst, 2);
+    lull__expo_gather_rest(LULL__EXPO_F16, fields, n, i, dst, 2);
 }
 
 /* Bytes k and k + 1 of 32 four-byte values: the one in the lower half. */
@@ -227,7 +211,7 @@ static void scatter_f32(const uint8_t *src, size_t n,
         _mm512_storeu_si512(fields->symbols + i, symbols_of(high, low));
         store_plane(fields, 2, i, choose(mantissa, low, high));
     }
-    scatter_tail(LULL__EXPO_F32, src, n, i, fields, 4);
+    lull__expo_scatter_rest(LULL__EXPO_F32, src, n, i, fields, 4);
 }
 
 /* So that after two rounds of unpacking, which works within 16 bytes, values
@@ -303,7 +287,7 @@ static void scatter_f64(const uint8_t *src, size_t n,
                             exponents_of(_mm512_extracti64x4_epi64(b[7], 1),
                                          _mm512_extracti64x4_epi64(b[6], 1)));
     }
-    scatter_tail(LULL__EXPO_F64, src, n, i, fields, 8);
+    lull__expo_scatter_rest(LULL__EXPO_F64, src, n, i, fields, 8);
 }
 
 /* The low bytes of 64 words of 16 bits. */

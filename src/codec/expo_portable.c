@@ -222,6 +222,23 @@ const lull__expo_cut_t lull__expo_cut_portable = {
     .copy = copy,
 };
 
+void lull__expo_scatter_rest(unsigned kind, const uint8_t *src, size_t n,
+                             size_t i, const lull__expo_fields_t *fields,
+                             unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_cut_portable.scatter[kind](src + i * size, n - i, &rest);
+}
+
+void lull__expo_gather_rest(unsigned kind, const lull__expo_fields_t *fields,
+                            size_t n, size_t i, uint8_t *dst, unsigned size) {
+    if (i == n)
+        return;
+    lull__expo_fields_t rest = lull__expo_fields_at(fields, i);
+    lull__expo_cut_portable.gather[kind](&rest, n - i, dst + i * size);
+}
+
 const lull__expo_kernel_t lull__expo_portable = {
     .count = count,
     .split = split,
