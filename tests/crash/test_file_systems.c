@@ -7,42 +7,19 @@
 #include <unistd.h>
 
 #include "ckpt.h"
+#include "mount.h"
 #include "test.h"
 
 #define WORLD 2
 #define COUNT ((size_t)1 << 17) /* of F32, a rank */
 
-static char base[256], mounted[300], dir[320];
+static char dir[320]; /* in what is mounted */
 static float values[WORLD * COUNT];
 
-static int make_base(void **state) {
-    (void)state;
-    test_dir_make(base);
-    snprintf(mounted, sizeof mounted, "%s/disk", base);
-    snprintf(dir, sizeof dir, "%s/ck", mounted);
-    return 0;
-}
-
-static int drop_base(void **state) {
-    (void)state;
-    char command[400];
-    snprintf(command, sizeof command,
-             "while umount '%s' 2>/dev/null; do :; done", mounted);
-    if (system(command) != 0)
-        return 1;
-    test_dir_drop(base);
-    return 0;
-}
-
-/* `how` runs in `base`, where it is to mount something at "disk". */
-static void mount_or_skip(const char *how) {
-    char command[900];
-    snprintf(command, sizeof command,
-             "cd '%s' && mkdir disk && { %s; } >/dev/null 2>&1", base, how);
-    if (system(command) != 0) {
-        printf("[ NOTE ] mounting is not allowed here\n");
-        skip();
-    }
+static int set_up(void **state) {
+    int rc = mount_room_make(state);
+    snprintf(dir, sizeof dir, "%s/ck", mount_point);
+    return rc;
 }
 
 static void open_ranks(lull_ckpt_t **ranks, double timeout_s) {
@@ -143,7 +120,7 @@ static void overlay(void **state) {
 static void fill_disk(void) {
     static const char zeros[4096];
     char path[340];
-    snprintf(path, sizeof path, "%s/filler", mounted);
+    snprintf(path, sizeof path, "%s/filler", mount_point);
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
     assert_true(fd >= 0);
     while (write(fd, zeros, sizeof zeros) > 0)
@@ -171,7 +148,7 @@ static void full_to_the_last_byte(const char *how) {
                 LULL_OK);
     }
     assert_newest(1);
-    snprintf(path, sizeof path, "%s/filler", mounted);
+    snprintf(path, sizeof path, "%s/filler", mount_point);
     assert_int_equal(unlink(path), 0);
     save_all(ranks, 9);
     for (uint32_t r = 0; r < WORLD; r++)
@@ -193,7 +170,8 @@ static void full_tmpfs(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_base, drop_base)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, set_up, mount_room_drop)
     const struct CMUnitTest tests[] = {TEST(ext4), TEST(tmpfs), TEST(overlay),
                                        TEST(full_ext4), TEST(full_tmpfs)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,29 +6,18 @@
 #include <unistd.h>
 
 #include "ckpt.h"
+#include "mount.h"
 #include "test.h"
 
 #define BYTES ((size_t)3 << 20)
 
-static char base[256], mounted[300], dir[320];
+static char dir[320]; /* in what is mounted */
 static char data[BYTES];
 
-static int make_base(void **state) {
-    (void)state;
-    test_dir_make(base);
-    snprintf(mounted, sizeof mounted, "%s/disk", base);
-    snprintf(dir, sizeof dir, "%s/ck", mounted);
-    return 0;
-}
-
-static int drop_base(void **state) {
-    (void)state;
-    char command[400];
-    snprintf(command, sizeof command, "umount '%s' 2>/dev/null; true", mounted);
-    if (system(command) != 0)
-        return 1;
-    test_dir_drop(base);
-    return 0;
+static int set_up(void **state) {
+    int rc = mount_room_make(state);
+    snprintf(dir, sizeof dir, "%s/ck", mount_point);
+    return rc;
 }
 
 static lull_status_t save_step(lull_ckpt_t *ckpt, uint64_t step) {
@@ -56,15 +45,8 @@ static void assert_all_whole(size_t expected) {
     lull_ckpt_entries_free(entries);
 }
 
-/* `how` runs in `base`, where it is to mount something at "disk". */
 static void fill_and_go_on(const char *how) {
-    char command[900];
-    snprintf(command, sizeof command,
-             "cd '%s' && mkdir disk && { %s; } >/dev/null 2>&1", base, how);
-    if (system(command) != 0) {
-        printf("[ NOTE ] mounting is not allowed here\n");
-        skip();
-    }
+    mount_or_skip(how);
     lull_ckpt_t *ckpt;
     lull_ckpt_options_t options = test_options(dir, 0, 1);
     assert_ok(lull_ckpt_open(&options, &ckpt));
@@ -103,14 +85,8 @@ static size_t count_whole(void) {
 static void full_slow_tier(void **state) {
     (void)state;
     char command[900], fast[300];
-    snprintf(fast, sizeof fast, "%s/fast", base);
-    snprintf(command, sizeof command,
-             "cd '%s' && mkdir disk && mount -t tmpfs -o size=12m none disk",
-             base);
-    if (system(command) != 0) {
-        printf("[ NOTE ] mounting is not allowed here\n");
-        skip();
-    }
+    snprintf(fast, sizeof fast, "%s/fast", mount_base);
+    mount_or_skip("mount -t tmpfs -o size=12m none disk");
     lull_ckpt_t *ckpt;
     lull_ckpt_options_t options = test_options(fast, 0, 1);
     lull_ckpt_tier_t tier = LULL_CKPT_TIER_INIT;
@@ -129,7 +105,7 @@ static void full_slow_tier(void **state) {
     assert_ok(lull_ckpt_stats(ckpt, &stats));
     assert_int_equal(stats.drain_pending, 7 - drained);
     snprintf(command, sizeof command, "mount -o remount,size=64m '%s'",
-             mounted);
+             mount_point);
     assert_int_equal(system(command), 0);
     assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
     assert_int_equal(count_whole(), 7);
@@ -151,7 +127,8 @@ static void tmpfs(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_base, drop_base)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, set_up, mount_room_drop)
     const struct CMUnitTest tests[] = {TEST(ext4), TEST(tmpfs),
                                        TEST(full_slow_tier)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,49 +1,15 @@
 /* Power loss after every storage call of a save by two ranks, with what was
  * not synced dropped, kept or mixed: after the restart the previous checkpoint
  * or the new one loads, verified, never a mixture. */
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ckpt.h"
+#include "power_room.h"
 #include "powerio.h"
 #include "support.h"
 #include "test.h"
 
 #define ROWS 600
-
-/* Restarts are real but need not survive anything. */
-static int no_sync(const lull__io_t *io, int fd) {
-    (void)io, (void)fd;
-    return 0;
-}
-
-static lull__io_ops_t nosync_ops;
-static lull__io_t nosync = {.ops = &nosync_ops};
-
-static char base[256], dir[300], image[300];
-
-static int set_up(void **state) {
-    (void)state;
-    /* Memory is enough to lose. */
-    if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
-    test_dir_make(base);
-    nosync_ops = *lull__io_system.ops;
-    nosync_ops.sync = no_sync;
-    snprintf(dir, sizeof dir, "%s/live", base);
-    snprintf(image, sizeof image, "%s/image", base);
-    char command[400];
-    snprintf(command, sizeof command, "mkdir '%s'", dir);
-    return system(command);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    lull__io_set_default(NULL);
-    test_dir_drop(base);
-    return 0;
-}
 
 static void fill(uint32_t *rows, uint64_t version) {
     test_fill(rows, ROWS * sizeof *rows, version);
@@ -76,7 +42,7 @@ static uint64_t version_of(lull_ckpt_id_t id) {
     lull_ckpt_info_t *info;
     uint64_t version = 0;
     size_t n;
-    assert_ok(lull_ckpt_info_open(image, id, &info));
+    assert_ok(lull_ckpt_info_open(power_image, id, &info));
     assert_ok(lull_ckpt_verify(info, NULL, NULL));
     assert_ok(
         lull_ckpt_info_state(info, "version", 0, &version, sizeof version, &n));
@@ -97,7 +63,7 @@ static uint64_t version_of(lull_ckpt_id_t id) {
 static uint64_t newest(void) {
     lull_ckpt_id_t id;
     lull_ckpt_find_options_t find = LULL_CKPT_FIND_OPTIONS_INIT;
-    assert_ok(lull_ckpt_find(image, &find, &id));
+    assert_ok(lull_ckpt_find(power_image, &find, &id));
     return version_of(id);
 }
 
@@ -105,7 +71,7 @@ static uint64_t newest(void) {
 static void all_listed_are_whole(void) {
     lull_ckpt_entry_t *entries;
     size_t count;
-    assert_ok(lull_ckpt_list(image, &entries, &count));
+    assert_ok(lull_ckpt_list(power_image, &entries, &count));
     for (size_t i = 0; i < count; i++) {
         if (entries[i].state != LULL_OK)
             fail_msg("%s: %s", entries[i].name, entries[i].why);
@@ -123,7 +89,7 @@ static uint64_t restart(bool look_before_open) {
     }
     lull_ckpt_t *ranks[2];
     for (uint32_t r = 0; r < 2; r++) {
-        lull_ckpt_options_t options = test_options(image, r, 2);
+        lull_ckpt_options_t options = test_options(power_image, r, 2);
         options.run_id = "next";
         assert_ok(lull_ckpt_open(&options, &ranks[r]));
     }
@@ -131,7 +97,7 @@ static uint64_t restart(bool look_before_open) {
     if (look_before_open)
         assert_int_equal(after, before);
     all_listed_are_whole();
-    assert_int_equal(test_count(image, "."), 1);
+    assert_int_equal(test_count(power_image, "."), 1);
     save_both(ranks, step, 1000);
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(lull_ckpt_close(ranks[r]));
@@ -151,11 +117,11 @@ typedef struct scenario {
 
 static void lose_power_everywhere(const scenario_t *scenario) {
     size_t committed[4];
-    powerio_t *power = powerio_create(dir, scenario->exchange);
+    powerio_t *power = powerio_create(power_live, scenario->exchange);
     lull_ckpt_t *ranks[2];
     lull__io_set_default(powerio_io(power));
     for (uint32_t r = 0; r < 2; r++) {
-        lull_ckpt_options_t options = test_options(dir, r, 2);
+        lull_ckpt_options_t options = test_options(power_live, r, 2);
         options.keep_last = scenario->keep_last;
         assert_ok(lull_ckpt_open(&options, &ranks[r]));
     }
@@ -167,7 +133,7 @@ static void lose_power_everywhere(const scenario_t *scenario) {
         assert_ok(lull_ckpt_close(ranks[r]));
         lull_ckpt_destroy(ranks[r]);
     }
-    lull__io_set_default(&nosync);
+    lull__io_set_default(power_unsynced());
     uint64_t seed = test_seed();
     size_t count = powerio_count(power);
     printf("%s: %zu calls\n", scenario->name, count);
@@ -178,14 +144,14 @@ static void lose_power_everywhere(const scenario_t *scenario) {
                 least++;
             power_loss_t how =
                 loss > POWER_MIX ? POWER_MIX : (power_loss_t)loss;
-            powerio_rebuild(power, calls, how, test_random(&seed), image);
+            powerio_rebuild(power, calls, how, test_random(&seed), power_image);
             uint64_t version = restart(scenario->exchange);
             if (version < least || version > least + 1)
                 fail_msg("after call %zu (%s), loss %d: version %d, %zu "
                          "was committed",
                          calls, powerio_describe(power, calls - 1), loss,
                          (int)version, least);
-            test_dir_drop(image);
+            test_dir_drop(power_image);
         }
     powerio_destroy(power);
 }
@@ -213,7 +179,8 @@ static void retention(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, power_room_make, power_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(a_newer_step),
         TEST(the_same_step),

@@ -2,48 +2,18 @@
  * after the restart the newest over both is what was committed, what was
  * drained is in the slow tier whatever became of the fast one, nothing under a
  * good name is bad, and the next run takes the drains up. */
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ckpt.h"
+#include "power_room.h"
 #include "powerio.h"
 #include "support.h"
 #include "test.h"
 #include "tiers.h"
 
-/* Restarts are real but need not survive anything. */
-static int no_sync(const lull__io_t *io, int fd) {
-    (void)io, (void)fd;
-    return 0;
-}
-
-static lull__io_ops_t nosync_ops;
-static lull__io_t nosync = {.ops = &nosync_ops};
-
-static char base[256], dir[300], image[300];
-
 static int set_up(void **state) {
-    (void)state;
-    /* Memory is enough to lose. */
-    if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
-    test_dir_make(base);
-    nosync_ops = *lull__io_system.ops;
-    nosync_ops.sync = no_sync;
-    snprintf(dir, sizeof dir, "%s/live", base);
-    snprintf(image, sizeof image, "%s/image", base);
     test_tiers_rows = 2000;
-    char command[400];
-    snprintf(command, sizeof command, "mkdir '%s'", dir);
-    return system(command);
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    lull__io_set_default(NULL);
-    test_dir_drop(base);
-    return 0;
+    return power_room_make(state);
 }
 
 typedef struct places {
@@ -91,7 +61,7 @@ static void close_both(lull_ckpt_t **ranks, uint32_t world) {
 /* What a restart does: looks, opens, drains. Gives the newest version; that of
  * the slow tier alone in *slow. */
 static uint64_t restart(const scenario_t *scenario, uint64_t *slow) {
-    places_t places = places_in(image);
+    places_t places = places_in(power_image);
     lull_ckpt_t *ckpt;
     uint64_t before = test_tiers_newest_of(places.fast, places.slow);
     if (scenario->exchange) {
@@ -120,8 +90,8 @@ static uint64_t passed(const size_t *marks, size_t count, size_t calls) {
 
 static void lose_power_everywhere(const scenario_t *scenario) {
     size_t committed[3], drained[3], n = scenario->count;
-    powerio_t *power = powerio_create(dir, scenario->exchange);
-    places_t places = places_in(dir);
+    powerio_t *power = powerio_create(power_live, scenario->exchange);
+    places_t places = places_in(power_live);
     lull_ckpt_t *ranks[2];
     lull__io_set_default(powerio_io(power));
     open_both(scenario, &places, "first", 2, ranks);
@@ -132,7 +102,7 @@ static void lose_power_everywhere(const scenario_t *scenario) {
         drained[i] = powerio_count(power);
     }
     close_both(ranks, 2);
-    lull__io_set_default(&nosync);
+    lull__io_set_default(power_unsynced());
     uint64_t seed = test_seed();
     size_t count = powerio_count(power);
     printf("%s: %zu calls\n", scenario->name, count);
@@ -140,7 +110,7 @@ static void lose_power_everywhere(const scenario_t *scenario) {
         for (int loss = POWER_DROP; loss <= POWER_MIX; loss++) {
             uint64_t slow, least = passed(committed, n, calls);
             powerio_rebuild(power, calls, (power_loss_t)loss,
-                            test_random(&seed), image);
+                            test_random(&seed), power_image);
             uint64_t version = restart(scenario, &slow);
             if (version < least || version > least + 1 ||
                 slow < passed(drained, n, calls))
@@ -149,7 +119,7 @@ static void lose_power_everywhere(const scenario_t *scenario) {
                          calls, powerio_describe(power, calls - 1), loss,
                          (int)version, (int)slow, (int)least,
                          (int)passed(drained, n, calls));
-            test_dir_drop(image);
+            test_dir_drop(power_image);
         }
     powerio_destroy(power);
 }
@@ -173,7 +143,8 @@ static void the_same_step_without_exchange(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, set_up, power_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(drains_and_retention),
         TEST(merging_drains),
