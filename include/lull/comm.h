@@ -106,7 +106,8 @@ LULL_API lull_status_t lull_policy_replace(const char *policy, lull_role_t role,
 
 /* Wraps a private duplicate of `comm` (intracommunicators only) for one role
  * under a policy; collective, also when one rank's string is malformed. The
- * policy is copied; NULL is "none". The ranks compare version and policy once.
+ * policy is copied; NULL is "none". The ranks compare version and policy once,
+ * whatever its spelling (zfp:8.0 is zfp:8).
  * LULL_ERR_INVALID: malformed, here or on a named rank. LULL_ERR_MISMATCH:
  * the ranks differ, which is named. LULL_ERR_UNSUPPORTED: an
  * intercommunicator, or a codec or key that this build does not have.

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "decimal.h"
+
 static _Thread_local char sentence[LULL__SENTENCE_MAX];
 
 const char *lull_status_name(lull_status_t status) {
@@ -50,7 +52,7 @@ lull_status_t lull__fail_say(lull_status_t status, const char *format, ...) {
     char text[LULL__SENTENCE_MAX];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lull__decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     lull__error_set(text);
     return status;
@@ -80,7 +82,7 @@ lull_status_t lull__fail_errno_say(int errnum, const char *format, ...) {
     char text[LULL__SENTENCE_MAX - 128];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    lull__decimal_vprint(text, sizeof text, format, args);
     va_end(args);
     char why[128];
     return lull__fail(status_of_errno(errnum), "%s: %s", text,

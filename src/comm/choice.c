@@ -1,6 +1,5 @@
 /* The codec of the policy for each dtype and size of message. */
 #include <lull/codec.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine.h"
@@ -15,15 +14,25 @@ static unsigned row_of(lull_dtype_t dtype) {
     return i;
 }
 
+/* The rate of zfp:RATE, which may be one of f64 alone; 0: another codec. */
+static double rate_of(const char *spec) {
+    lull_codec_t codec;
+    if (strncmp(spec, "zfp:", 4) != 0 ||
+        (lull_codec_parse(spec, LULL_F32, &codec) != LULL_OK &&
+         lull_codec_parse(spec, LULL_F64, &codec) != LULL_OK))
+        return 0;
+    return codec.param / 4.0;
+}
+
 /* Bits of a coded value, about; of a lossless codec at worst. */
 static double bits_of(const char *spec, lull_dtype_t dtype) {
-    double raw = lull_dtype_bits(dtype), bits = raw;
-    if (sscanf(spec, "zfp:%lf", &bits) != 1) {
-        if (strcmp(spec, "mxint8") == 0)
-            bits = 9;
-        else if (strcmp(spec, "bf16") == 0)
-            bits = 16;
-    }
+    double raw = lull_dtype_bits(dtype), bits = raw, rate = rate_of(spec);
+    if (rate > 0)
+        bits = rate;
+    else if (strcmp(spec, "mxint8") == 0)
+        bits = 9;
+    else if (strcmp(spec, "bf16") == 0)
+        bits = 16;
     return bits < raw ? bits : raw;
 }
 
@@ -44,9 +53,7 @@ lull__coding_t lull__coding_raw(lull_dtype_t dtype) {
 
 /* A rate at or above the type's bits means raw. */
 static bool is_whole(const char *spec, lull_dtype_t dtype) {
-    double rate;
-    return sscanf(spec, "zfp:%lf", &rate) == 1 && lull__is_float(dtype) &&
-           rate >= lull_dtype_bits(dtype);
+    return lull__is_float(dtype) && rate_of(spec) >= lull_dtype_bits(dtype);
 }
 
 /* A codec that does not carry the dtype leaves it to MPI; none but float32

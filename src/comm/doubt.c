@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/settings.h"
 #include "engine.h"
 
@@ -47,7 +48,8 @@ lull_status_t lull__doubt_create(lull_comm_t *comm) {
     if (doubt == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "a watch on calls");
     doubt->comm = MPI_COMM_NULL;
-    doubt->after = atof(lull__setting(LULL__SETTING_DOUBT_MS)) / 1e3;
+    doubt->after =
+        lull__decimal_read(lull__setting(LULL__SETTING_DOUBT_MS), NULL) / 1e3;
     doubt->requests = calloc(ranks, sizeof(*doubt->requests));
     doubt->all = calloc(ranks + 1, LULL__HEADER_BYTES);
     doubt->heard = calloc(ranks, TOLD);

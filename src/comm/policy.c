@@ -60,18 +60,20 @@ static bool is_rate(word_t w) {
            isdigit((unsigned char)w.at[0]);
 }
 
-/* Whether the library has it, and takes its parameter, for float32. */
-static lull_status_t available(const parser_t *p, word_t w, const char *spec) {
+/* Whether the library has it, and takes its parameter, for float32, or for f64
+ * alone: then it is raw for the rest. The spec becomes the codec's own, the
+ * same for all spellings. */
+static lull_status_t settle(const parser_t *p, word_t w,
+                            char spec[LULL__SPEC_MAX]) {
     lull_codec_t codec;
-    double rate;
-    if (sscanf(spec, "zfp:%lf", &rate) == 1 && rate > 32 && rate <= 64)
-        return LULL_OK; /* for f64; raw for the rest */
+    char why[160];
     lull_status_t status = lull_codec_parse(spec, LULL_F32, &codec);
-    if (status == LULL_OK)
-        return status;
+    snprintf(why, sizeof why, "%.150s", lull_last_error());
+    if (status == LULL_OK ||
+        (status == LULL_ERR_INVALID &&
+         lull_codec_parse(spec, LULL_F64, &codec) == LULL_OK))
+        return lull_codec_format(&codec, spec, LULL__SPEC_MAX);
     if (status == LULL_ERR_INVALID) {
-        char why[160];
-        snprintf(why, sizeof why, "%.150s", lull_last_error());
         const char *colon = memchr(w.at, ':', w.size);
         return complain(p, status, colon ? colon + 1 : w.at, why);
     }
@@ -120,7 +122,7 @@ static lull_status_t read_codec(const parser_t *p, unsigned role, word_t w,
         return complain(p, LULL_ERR_INVALID, w.at, "too long");
     memcpy(spec, w.at, w.size);
     spec[w.size] = '\0';
-    return available(p, w, spec);
+    return settle(p, w, spec);
 }
 
 static lull_status_t read_bytes(const parser_t *p, word_t w, uint64_t *out) {

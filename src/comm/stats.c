@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/decimal.h"
 #include "engine.h"
 
 double lull__now(void) {
@@ -84,7 +85,7 @@ lull_status_t lull_comm_stats_json(const lull_comm_t *comm, char *text,
     if (status != LULL_OK)
         return status;
     char all[1024 + LULL__RULES_TEXT_MAX];
-    int n = snprintf(
+    int n = lull__decimal_print(
         all, sizeof all,
         "{\"role\":\"%s\",\"policy\":\"%s\",\"rank\":%d,\"size\":%d,"
         "\"calls\":%llu,\"bytes\":%llu,\"wire_bytes\":%llu,"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "device.h"
@@ -424,7 +425,7 @@ static void sim_destroy(lull_device_t *device) {
 
 static lull_status_t parse_speed(const char *rest, double *gbps) {
     char *end = NULL;
-    *gbps = rest[0] == '\0' ? 12 : strtod(rest, &end);
+    *gbps = rest[0] == '\0' ? 12 : lull__decimal_read(rest, &end);
     if ((end != NULL && (*end != '\0' || end == rest)) || !(*gbps >= 1e-3) ||
         !(*gbps <= 1e4))
         return lull__fail(LULL_ERR_NOT_FOUND,
@@ -443,7 +444,7 @@ lull_status_t lull__device_open_sim(const char *rest, lull_device_t **out) {
     sim_t *sim = calloc(1, sizeof *sim);
     if (sim == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "opening the sim device");
-    snprintf(sim->name, sizeof sim->name, "sim:%g", gbps);
+    lull__decimal_print(sim->name, sizeof sim->name, "sim:%g", gbps);
     sim->base = (lull_device_t){sim->name, &memory, &exec, sim_destroy, sim};
     sim->pid = getpid();
     sim->bytes_per_s = 1e9 * gbps;

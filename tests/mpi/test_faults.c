@@ -220,7 +220,7 @@ static void point_6_one_decision(void) {
     lull__version_text = "0.1.0";
     lull_comm_t *made;
     CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP,
-                              test_rank == culprit ? "zfp:8" : "zfp:8;hier=0",
+                              test_rank == culprit ? "zfp:8.0" : "zfp:8;hier=0",
                               &made));
     lull_comm_destroy(made);
 }

@@ -1,5 +1,8 @@
 /* Policy strings: what each means, and that errors point at the character. */
+#include <locale.h>
+
 #include "comm/auto.h"
+#include "comm/internal.h"
 #include "comm/policy.h"
 #include "support_mpi.h"
 
@@ -135,8 +138,45 @@ static void decided(void) {
     decides(&t, 0, "none");
 }
 
+/* A codec has one spelling in the canonical string: ranks may differ in theirs,
+ * and what is printed is what runs. */
+static void spellings(void) {
+    accepted("zfp:8.0;min=0", "dp=zfp:8;tp=zfp:8;pp=zfp:8;param=raw;min=0;"
+                              "hier=0");
+    accepted("dp=zfp:08.50;tp=mpc:1;pp=mpc:02;min=0",
+             "dp=zfp:8.5;tp=mpc;pp=mpc:2;param=none;min=0;hier=0");
+    accepted("zhybrid:16.0,8.1;min=0",
+             "dp=zfp:8;tp=zfp:16;pp=zfp:16;param=raw;min=0;hier=0");
+    accepted("dp=zfp:40.25;tp=auto:zfp:8,zfp:8.00;min=0",
+             "dp=zfp:40.25;tp=auto:zfp:8,zfp:8;pp=none;param=none;min=0;"
+             "hier=0");
+}
+
+/* Rates have a point also where the program writes numbers with a comma. */
+static void decimal_comma(void) {
+    lull_comm_t *comm;
+    char json[2048];
+    float x = 1, y;
+    if (!test_decimal_comma())
+        return;
+    accepted("dp=zfp:7.5;tp=zfp:40.5;min=0",
+             "dp=zfp:7.5;tp=zfp:40.5;pp=none;param=none;min=0;hier=0");
+    CHECK_OK(lull_comm_create(MPI_COMM_SELF, LULL_ROLE_DP, "zfp:7.5", &comm));
+    CHECK_OK(lull_allreduce(&x, &y, 1, LULL_F32, LULL_SUM, comm));
+    CHECK_OK(lull_comm_stats_json(comm, json, sizeof json, NULL));
+    CHECK(strstr(json, "\"ms\":0.") && strstr(json, "\"policy\":\"zfp:7.5\""));
+    lull__choices_t *f64 = &comm->choices[1];
+    CHECK(lull__dtypes[1] == LULL_F64 && f64->coding[0].codec.param == 30);
+    /* 7.5 bits of 64: chunks as large as they may be. */
+    CHECK(f64->coding[0].step == 16384);
+    lull_comm_destroy(comm);
+    setlocale(LC_NUMERIC, "C");
+}
+
 int main(int argc, char **argv) {
     test_begin(&argc, &argv);
+    spellings();
+    decimal_comma();
     accepted(NULL, none);
     accepted("none", none);
     accepted("dp=none;other=none", none);

@@ -1,12 +1,16 @@
 /* base: statuses, error sentences, settings, dtypes, log. */
 #include <errno.h>
+#include <locale.h>
 #include <lull/dtype.h>
 #include <lull/status.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "support.h"
 #include "test.h"
 
 static void status_names_and_texts(void **state) {
@@ -79,6 +83,25 @@ static void log_goes_to_the_callback_up_to_its_level(void **state) {
     lull_log_set(NULL, NULL, LULL_LOG_WARN);
 }
 
+/* Specs and sentences have points where the program's numbers have commas. */
+static void numbers_under_a_decimal_comma(void **state) {
+    (void)state;
+    char text[32], *end;
+    if (!test_decimal_comma())
+        return;
+    snprintf(text, sizeof text, "%g", 1.5);
+    assert_string_equal(text, "1,5");
+    assert_true(lull__decimal_read("7.5,", &end) == 7.5);
+    assert_string_equal(end, ",");
+    lull__decimal_print(text, sizeof text, "%.2f", 2.25);
+    assert_string_equal(text, "2.25");
+    (void)lull__fail(LULL_ERR_IO, "%g", 0.5);
+    assert_string_equal(lull_last_error(), "0.5");
+    snprintf(text, sizeof text, "%g", 1.5);
+    assert_string_equal(text, "1,5"); /* the program's is as it was */
+    setlocale(LC_NUMERIC, "C");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_names_and_texts),
@@ -86,6 +109,7 @@ int main(void) {
         cmocka_unit_test(dtypes),
         cmocka_unit_test(settings_come_from_default_environment_program),
         cmocka_unit_test(log_goes_to_the_callback_up_to_its_level),
+        cmocka_unit_test(numbers_under_a_decimal_comma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The sim device: order of streams and copies, what it refuses, its memory. */
+#include <locale.h>
 #include <lull/device.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "base/thread.h"
 #include "device/device.h"
+#include "support.h"
 #include "test.h"
 
 #define BYTES ((size_t)1 << 20)
@@ -135,6 +137,12 @@ static void test_refuses(void **state) {
     assert_fails(lull_device_open("sim:x", &other), LULL_ERR_NOT_FOUND,
                  "sim:x");
     assert_fails(lull_device_open("sim:-1", &other), LULL_ERR_NOT_FOUND, "-1");
+    if (test_decimal_comma()) {
+        assert_ok(lull_device_open("sim:0.5", &other));
+        assert_string_equal(lull_device_name(other), "sim:0.5");
+        lull_device_destroy(other);
+        setlocale(LC_NUMERIC, "C");
+    }
 }
 
 /* Freed while a copy of it waits in a queue: no crash, and not its bytes. */
