@@ -3,14 +3,15 @@
  * gave up, or are late, find their place again. */
 #include <inttypes.h>
 #include <lull/ckpt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/decimal.h"
 #include "internal.h"
 
 #define PIECE_MAX ((uint64_t)64 << 20)
-#define TOTAL_MAX ((uint64_t)1 << 40)
 enum { TAG_GATHER = 1, TAG_SPREAD = 2 };
 
 typedef struct head {
@@ -105,31 +106,34 @@ static bool is_whole(const inbox_t *inbox) {
     return inbox->data != NULL && inbox->have == inbox->total;
 }
 
-/* Puts a piece where it belongs; one of a round before `round` is dropped. */
-static lull_status_t put(inbox_t *inbox, const char *piece, size_t bytes,
-                         uint64_t round) {
-    head_t head;
-    if (bytes < sizeof head)
-        return lull__fail(LULL_ERR_MISMATCH, "a message that is none");
-    memcpy(&head, piece, sizeof head);
+/* Puts a piece behind those before it; one of a round before `round` is
+ * dropped. Room grows with what comes, whatever the head claims. */
+static lull_status_t put(inbox_t *inbox, int from, const char *piece,
+                         size_t bytes, uint64_t round) {
+    head_t head = {0};
     uint64_t n = bytes - sizeof head;
-    if (head.total > TOTAL_MAX || head.offset > head.total ||
+    if (bytes >= sizeof head)
+        memcpy(&head, piece, sizeof head);
+    if (bytes < sizeof head || head.offset > head.total ||
         n > head.total - head.offset)
-        return lull__fail(LULL_ERR_MISMATCH, "a message that is none");
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "rank %d sent a message that is none", from);
     if (head.round < round)
         return LULL_OK;
-    if (inbox->data == NULL || inbox->round != head.round ||
-        inbox->total != head.total) {
+    if (inbox->round != head.round || inbox->total != head.total)
         empty(inbox);
-        inbox->data = malloc(head.total + 1);
-        if (inbox->data == NULL)
-            return lull__fail(LULL_ERR_NO_MEMORY,
-                              "a message of %" PRIu64 " bytes", head.total);
-        inbox->round = head.round;
-        inbox->total = head.total;
-    }
-    memcpy(inbox->data + head.offset, piece + sizeof head, n);
-    inbox->have += n; /* pieces of one sender and tag come in order */
+    if (head.offset != inbox->have) /* pieces of one sender come in order */
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "rank %d sent a piece from byte %" PRIu64
+                          " on, of which %" PRIu64 " were there",
+                          from, head.offset, inbox->have);
+    char *data = realloc(inbox->data, inbox->have + n + 1);
+    if (data == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY,
+                          "a message of %" PRIu64 " bytes of rank %d",
+                          head.total, from);
+    memcpy(data + inbox->have, piece + sizeof head, n);
+    *inbox = (inbox_t){head.round, head.total, inbox->have + n, data};
     return LULL_OK;
 }
 
@@ -152,8 +156,9 @@ static lull_status_t take_piece(lull_peers_t *peers, int from, int tag,
     error = MPI_Mrecv(piece, bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
     lull_status_t status =
         error != MPI_SUCCESS ? lull__fail_mpi(error, "MPI_Mrecv", NULL)
-        : inbox != NULL      ? put(inbox, piece, (size_t)bytes, round)
-                             : LULL_OK;
+        : inbox != NULL
+            ? put(inbox, about.MPI_SOURCE, piece, (size_t)bytes, round)
+            : LULL_OK;
     free(piece);
     *came = true;
     return status;
@@ -185,18 +190,31 @@ static lull_status_t take_from(lull_peers_t *peers, int from,
     return LULL_OK;
 }
 
+/* The wait ends without the messages of `left` ranks. */
+static lull_status_t end_early(const lull_ckpt_agree_t *call,
+                               lull_status_t status, int rank, int left) {
+    char others[40] = "", when[40] = "before it was cancelled";
+    if (left > 1)
+        snprintf(others, sizeof others, " and %d others", left - 1);
+    if (status == LULL_ERR_TIMEOUT)
+        lull__decimal_print(when, sizeof when, "within %g s", call->timeout_s);
+    return lull__fail(status,
+                      "no message of round %" PRIu64 " came from rank %d%s %s",
+                      call->round, rank, others, when);
+}
+
 /* From each of ranks first .. end. */
 static lull_status_t wait_for(lull_peers_t *peers,
                               const lull_ckpt_agree_t *call, int first,
                               int end) {
     double deadline = now() + call->timeout_s;
     unsigned turn = 0;
-    int left = end - first, lost = 0;
+    int left = end - first, missing = first, lost = -1;
     bool *done = calloc((size_t)end, sizeof *done);
     lull_status_t status = LULL_OK;
     if (done == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%d ranks", end);
-    for (;;) {
+    while (status == LULL_OK) {
         for (int r = first; status == LULL_OK && r < end; r++) {
             bool taken, ahead;
             if (done[r])
@@ -204,21 +222,25 @@ static lull_status_t wait_for(lull_peers_t *peers,
             status = take_from(peers, r, call, &taken, &ahead);
             done[r] = taken || ahead;
             left -= done[r];
-            lost += ahead;
+            lost = ahead ? r : lost;
         }
+        while (missing + 1 < end && done[missing])
+            missing++;
         reap(peers);
-        if (status == LULL_OK && left == 0)
-            status = lost == 0 ? LULL_OK : LULL_ERR_TIMEOUT;
-        else if (status == LULL_OK && call->cancelled(call))
-            status = LULL_ERR_CANCELLED;
-        else if (status == LULL_OK && now() > deadline)
-            status = LULL_ERR_TIMEOUT;
         if (status != LULL_OK || left == 0)
             break;
-        nap(&turn);
+        if (call->cancelled(call))
+            status = end_early(call, LULL_ERR_CANCELLED, missing, left);
+        else if (now() > deadline)
+            status = end_early(call, LULL_ERR_TIMEOUT, missing, left);
+        else
+            nap(&turn);
     }
     free(done);
-    return status;
+    if (status != LULL_OK || lost < 0)
+        return status;
+    return lull__fail(LULL_ERR_TIMEOUT, "rank %d has left round %" PRIu64, lost,
+                      call->round);
 }
 
 /* ---- the calls ---- */

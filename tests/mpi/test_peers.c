@@ -2,6 +2,7 @@
  * commit, restart, a rank that fails, is late, or leaves. */
 #include <dirent.h>
 #include <lull/ckpt.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,6 +145,116 @@ static void is_late(lull_peers_t *peers) {
     lull_ckpt_destroy(ckpt);
 }
 
+/* ---- What a peer may do ------------------------------------------------- */
+
+/* The peers' own duplicate, so that a rank can send on it what lull would
+ * not. */
+static MPI_Comm duplicate;
+
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *out) {
+    int error = PMPI_Comm_dup(comm, out);
+    duplicate = *out;
+    return error;
+}
+
+static int cancel_after;
+
+static bool is_cancelled(const lull_ckpt_agree_t *call) {
+    (void)call;
+    return cancel_after > 0 && --cancel_after == 0;
+}
+
+static char taken[64];
+
+static void take(const lull_ckpt_agree_t *call, uint32_t rank, const void *data,
+                 uint64_t bytes) {
+    (void)call;
+    if (rank == (uint32_t)test_size - 1)
+        snprintf(taken, sizeof taken, "%.*s", (int)bytes, (const char *)data);
+}
+
+/* A gather of two bytes of each rank. */
+static lull_status_t gather(lull_peers_t *peers, uint64_t round) {
+    lull_ckpt_agree_t call = {.size = sizeof call,
+                              .op = LULL_CKPT_GATHER,
+                              .round = round,
+                              .rank = (uint32_t)test_rank,
+                              .world = (uint32_t)test_size,
+                              .data = "ok",
+                              .bytes = 2,
+                              .timeout_s = 1,
+                              .take = take,
+                              .cancelled = is_cancelled};
+    taken[0] = '\0';
+    return lull_peers_agree(peers, &call);
+}
+
+/* One piece as of the gather of a round: total and offset are claims. */
+static void claim(uint64_t round, uint64_t total, uint64_t offset,
+                  const char *text) {
+    struct {
+        uint64_t round, total, offset;
+        char text[8];
+    } piece = {round, total, offset, ""};
+    size_t n = strlen(text);
+    memcpy(piece.text, text, n);
+    MPI_Send(&piece, (int)(24 + n), MPI_BYTE, 0, 1, duplicate);
+}
+
+/* Of rank 0's gather, when all have sent what they send. */
+static void expect(lull_peers_t *peers, uint64_t round, lull_status_t status,
+                   const char *word) {
+    char name[24];
+    if (test_rank != 0 && test_rank != test_size - 1)
+        CHECK_OK(gather(peers, round));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (test_rank == 0) {
+        CHECK_FAILS(gather(peers, round), status, word);
+        snprintf(name, sizeof name, "rank %d ", test_size - 1);
+        CHECK(strstr(lull_last_error(), name) != NULL);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Nothing that the last rank sends makes rank 0 take more memory than came,
+ * or end without a word. */
+static void hostile_peer(lull_peers_t *peers) {
+    bool last = test_rank == test_size - 1;
+    struct rlimit all, few = {(rlim_t)64 << 30, RLIM_INFINITY};
+    if (test_size == 1)
+        return;
+    CHECK(getrlimit(RLIMIT_AS, &all) == 0);
+    few.rlim_max = all.rlim_max;
+    CHECK(setrlimit(RLIMIT_AS, &few) == 0); /* a claim of 1 TiB fails */
+    if (last)
+        claim(1, (uint64_t)1 << 40, 0, "some");
+    expect(peers, 1, LULL_ERR_TIMEOUT, "no message of round 1");
+    CHECK(setrlimit(RLIMIT_AS, &all) == 0);
+    if (last)
+        claim(2, 8, 4, "late");
+    expect(peers, 2, LULL_ERR_MISMATCH, "from byte 4");
+    if (last)
+        claim(3, 4, 8, "");
+    expect(peers, 3, LULL_ERR_MISMATCH, "none");
+    if (last)
+        MPI_Send("short", 5, MPI_BYTE, 0, 1, duplicate);
+    expect(peers, 4, LULL_ERR_MISMATCH, "none");
+    cancel_after = test_rank == 0 ? 3 : 0;
+    expect(peers, 5, LULL_ERR_CANCELLED, "cancelled");
+    if (last)
+        CHECK_OK(gather(peers, 7));
+    expect(peers, 6, LULL_ERR_TIMEOUT, "left round 6");
+    /* In pieces, and of no bytes. */
+    if (!last)
+        CHECK_OK(gather(peers, 7));
+    if (last)
+        claim(8, 4, 0, "in"), claim(8, 4, 2, "to");
+    else
+        CHECK_OK(gather(peers, 8));
+    CHECK(test_rank != 0 || strcmp(taken, "into") == 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     lull_peers_t *peers;
     int level;
@@ -163,6 +274,9 @@ int main(int argc, char **argv) {
     lull_peers_destroy(peers);
     CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
     fails(peers);
+    lull_peers_destroy(peers);
+    CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
+    hostile_peer(peers);
     lull_peers_destroy(peers);
     CHECK_OK(lull_peers_create(MPI_COMM_WORLD, &peers));
     is_late(peers);
