@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "allocations.h"
 #include "base/cpu.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -242,44 +243,13 @@ static void isa_follows_setting(void **state) {
 
 /* ---- Allocation -------------------------------------------------------- */
 
-static bool no_memory;
-static unsigned asked; /* how often memory was */
-void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *block, size_t bytes);
-void *__wrap_realloc(void *block, size_t bytes);
-
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
-    asked++;
-    return no_memory ? NULL : __real_aligned_alloc(alignment, bytes);
-}
-
-void *__wrap_malloc(size_t bytes) {
-    asked++;
-    return __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-    asked++;
-    return __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *block, size_t bytes) {
-    asked++;
-    return __real_realloc(block, bytes);
-}
-
 /* No memory is an error, and the handle is as it was. */
 static void scratch_without_memory(void **state) {
     (void)state;
     lull_codec_scratch_t *scratch = NULL;
-    no_memory = true;
+    allocations_arm(1);
     lull_status_t status = lull_codec_scratch_create(&scratch);
-    no_memory = false;
+    assert_true(allocations_arm(0));
     assert_fails(status, LULL_ERR_NO_MEMORY, "codec scratch");
     assert_null(scratch);
     assert_ok(lull_codec_scratch_create(&scratch));
@@ -324,9 +294,9 @@ static void code_all(const char *isa, void *ctx) {
             lull_codec_t codec;
             if (lull_codec_parse(examples[e], dtypes[t], &codec) != LULL_OK)
                 continue;
-            unsigned before = asked;
+            uint64_t before = allocations_count();
             code_once(&codec, ctx, values);
-            if (asked != before)
+            if (allocations_count() != before)
                 fail_msg("%s of %s under %s asked for memory", examples[e],
                          lull_dtype_name(dtypes[t]), isa);
         }
@@ -337,9 +307,9 @@ static void code_all(const char *isa, void *ctx) {
 static void coding_allocates_nothing(void **state) {
     (void)state;
     lull_codec_scratch_t *scratch;
-    unsigned before = asked;
+    uint64_t before = allocations_count();
     assert_ok(lull_codec_scratch_create(&scratch));
-    assert_true(asked > before); /* it is seen */
+    assert_true(allocations_count() > before); /* it is seen */
     codec_check_isas(code_all, scratch);
     lull_codec_scratch_destroy(scratch);
 }

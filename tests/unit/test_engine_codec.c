@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocations.h"
 #include "base/thread.h"
 #include "ckpt.h"
 #include "ckpt/classes.h"
@@ -477,34 +478,6 @@ static void damage_is_found(void **state) {
 
 /* ---- allocations ---- */
 
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-
-static uint64_t allocations, fail_allocation;
-
-static bool refuse(void) {
-    uint64_t n = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
-    return n == __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
-}
-
-void *__wrap_malloc(size_t bytes) {
-    return refuse() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-    return refuse() ? NULL : __real_calloc(count, bytes);
-}
-
-static bool arm_allocation(uint64_t n) {
-    bool reached = __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >=
-                   __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&fail_allocation, n, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
-    return reached;
-}
-
 static void the_nth_allocation_fails(void **state) {
     (void)state;
     one_t ones[] = {{"w", LULL_F32, 300000, NULL}, {"e", LULL_F32, 0, NULL}};
@@ -516,9 +489,9 @@ static void the_nth_allocation_fails(void **state) {
     fill(&ones[1], 2);
     options.codec = "expo";
     for (uint64_t n = 1; reached && n < 1000; n++) {
-        arm_allocation(n);
+        allocations_arm(n);
         lull_status_t status = lull_ckpt_open(&options, &ckpt);
-        reached = arm_allocation(0);
+        reached = allocations_arm(0);
         opens += status != LULL_OK;
         if (status != LULL_OK)
             assert_int_equal(status, LULL_ERR_NO_MEMORY);
@@ -528,9 +501,9 @@ static void the_nth_allocation_fails(void **state) {
     reached = true;
     assert_ok(lull_ckpt_open(&options, &ckpt));
     for (uint64_t n = 1; reached && n < 1000; n++) {
-        arm_allocation(n);
+        allocations_arm(n);
         lull_status_t status = save_all(ckpt, 2, ones, 2);
-        reached = arm_allocation(0);
+        reached = allocations_arm(0);
         saves += status != LULL_OK;
         assert_ok(save_all(ckpt, 3, ones, 2));
     }

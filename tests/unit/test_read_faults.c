@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "allocations.h"
 #include "ckpt.h"
 #include "ckpt_writer.h"
 #include "faultio.h"
@@ -142,36 +143,14 @@ static void short_reads(void **state) {
 
 /* ---- Allocations ---- */
 
-static uint64_t allocations, refuse_at;
-
-static bool refuse(void) {
-    return __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST) ==
-           __atomic_load_n(&refuse_at, __ATOMIC_SEQ_CST);
-}
-
-/* Each allocator of libc that the library calls, wrapped by the linker. */
-#define WRAP(name, parameters, arguments)                 \
-    void *__real_##name parameters;                       \
-    void *__wrap_##name parameters;                       \
-    void *__wrap_##name parameters {                      \
-        return refuse() ? NULL : __real_##name arguments; \
-    }
-WRAP(malloc, (size_t bytes), (bytes))
-WRAP(calloc, (size_t count, size_t bytes), (count, bytes))
-WRAP(realloc, (void *old, size_t bytes), (old, bytes))
-WRAP(reallocarray, (void *old, size_t count, size_t bytes), (old, count, bytes))
-WRAP(aligned_alloc, (size_t align, size_t bytes), (align, bytes))
-
 static void every_allocation(void **state) {
     (void)state;
     unsigned before = test_descriptors();
     uint64_t failed = 0;
     for (uint64_t n = 1;; n++) {
-        __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&refuse_at, n, __ATOMIC_SEQ_CST);
+        allocations_arm(n);
         lull_status_t status = read_all();
-        __atomic_store_n(&refuse_at, 0, __ATOMIC_SEQ_CST);
-        bool reached = __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >= n;
+        bool reached = allocations_arm(0);
         assert_int_equal(test_descriptors(), before);
         if (status != LULL_OK) {
             failed++;

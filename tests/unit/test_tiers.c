@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "allocations.h"
 #include "ckpt.h"
 #include "faultio.h"
 #include "grid.h"
@@ -654,46 +655,7 @@ static void damage_of_merged_files_is_named(void **state) {
     assert_int_equal(test_tiers_newest(slow), 1);
 }
 
-/* ---- a storage call of a drain fails ---- */
-
-/* ... or an allocation. */
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *old, size_t bytes);
-void *__real_aligned_alloc(size_t align, size_t bytes);
-
-static uint64_t allocations, fail_allocation;
-
-static bool no_memory(void) {
-    uint64_t n = __atomic_add_fetch(&allocations, 1, __ATOMIC_SEQ_CST);
-    return n == __atomic_load_n(&fail_allocation, __ATOMIC_SEQ_CST);
-}
-
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *old, size_t bytes);
-void *__wrap_aligned_alloc(size_t align, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-    return no_memory() ? NULL : __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-    return no_memory() ? NULL : __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *old, size_t bytes) {
-    return no_memory() ? NULL : __real_realloc(old, bytes);
-}
-
-void *__wrap_aligned_alloc(size_t align, size_t bytes) {
-    return no_memory() ? NULL : __real_aligned_alloc(align, bytes);
-}
-
-static void arm_allocation(uint64_t n) {
-    __atomic_store_n(&fail_allocation, n, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&allocations, 0, __ATOMIC_SEQ_CST);
-}
+/* ---- a storage call of a drain, or an allocation, fails ---- */
 
 #define NO_MEMORY (-1) /* an error of one_fails */
 
@@ -711,7 +673,7 @@ static bool one_fails(uint64_t n, int error, uint32_t merge) {
     close_all(&plain, ranks);
     lull_ckpt_options_t options = options_of(&setting, 0);
     if (error == NO_MEMORY)
-        arm_allocation(n);
+        allocations_arm(n);
     else
         faultio_arm(&fault, n, error);
     lull_status_t status = lull_ckpt_open(&options, &ckpt);
@@ -723,11 +685,10 @@ static bool one_fails(uint64_t n, int error, uint32_t merge) {
         (void)lull_ckpt_close(ckpt);
         lull_ckpt_destroy(ckpt);
     }
-    bool hit = error == NO_MEMORY
-                   ? __atomic_load_n(&allocations, __ATOMIC_SEQ_CST) >= n
-                   : faultio_hit(&fault);
+    bool hit =
+        error == NO_MEMORY ? allocations_count() >= n : faultio_hit(&fault);
     faultio_arm(&fault, 0, 0);
-    arm_allocation(0);
+    allocations_arm(0);
     assert_int_equal(test_tiers_newest(fast), 1);
     test_tiers_all_whole(slow);
     open_all(&setting, &ckpt);
