@@ -56,7 +56,6 @@ struct powerio {
     } inodes[INODES_MAX];
     unsigned inode_count;
     unsigned fds[FDS_MAX];
-    char root[512];
 };
 
 static powerio_t *self(const lull__io_t *io) {
@@ -256,11 +255,9 @@ static int p_unlink(const lull__io_t *io, int dir, const char *path,
 
 static lull__io_ops_t ops;
 
-powerio_t *powerio_create(const char *root, bool exchange) {
+static powerio_t *create(bool exchange) {
     powerio_t *power = calloc(1, sizeof *power);
-    struct stat st;
     assert_non_null(power);
-    assert_int_equal(stat(root, &st), 0);
     ops = *lull__io_system.ops;
     ops.name = "power";
     ops.open = p_open;
@@ -274,7 +271,13 @@ powerio_t *powerio_create(const char *root, bool exchange) {
     power->io = (lull__io_t){&ops, power};
     power->exchange = exchange;
     pthread_mutex_init(&power->lock, NULL);
-    snprintf(power->root, sizeof power->root, "%s", root);
+    return power;
+}
+
+powerio_t *powerio_create(const char *root, bool exchange) {
+    powerio_t *power = create(exchange);
+    struct stat st;
+    assert_int_equal(stat(root, &st), 0);
     assert_int_equal(new_inode(power, &st), ROOT);
     return power;
 }
@@ -408,16 +411,28 @@ static bool is_synced(const powerio_t *power, size_t i, size_t calls) {
     return false;
 }
 
-static void make_tree(const disk_t *disk, unsigned dir, const char *path) {
+static void know(powerio_t *known, unsigned inode, const char *path) {
+    struct stat st;
+    if (known == NULL)
+        return;
+    assert_int_equal(stat(path, &st), 0);
+    known->inodes[inode].device = st.st_dev;
+    known->inodes[inode].real = st.st_ino;
+}
+
+/* In `known`, if any, the numbers of the new tree's inodes. */
+static void make_tree(const disk_t *disk, unsigned dir, const char *path,
+                      powerio_t *known) {
     char below[1024];
     assert_int_equal(mkdir(path, 0777), 0);
+    know(known, dir, path);
     for (size_t i = 0; i < disk->count; i++) {
         const disk_entry_t *entry = &disk->entries[i];
         if (entry->dir != dir)
             continue;
         snprintf(below, sizeof below, "%s/%s", path, entry->name);
         if (disk->power->inodes[entry->inode].is_dir) {
-            make_tree(disk, entry->inode, below);
+            make_tree(disk, entry->inode, below, known);
             continue;
         }
         int fd = open(below, O_WRONLY | O_CREAT | O_TRUNC, 0666);
@@ -427,11 +442,12 @@ static void make_tree(const disk_t *disk, unsigned dir, const char *path) {
             assert_true(write(fd, file->data, file->bytes) ==
                         (ssize_t)file->bytes);
         close(fd);
+        know(known, entry->inode, below);
     }
 }
 
-void powerio_rebuild(powerio_t *power, size_t calls, power_loss_t loss,
-                     uint64_t seed, const char *image) {
+static void rebuild(powerio_t *power, size_t calls, power_loss_t loss,
+                    uint64_t seed, const char *image, powerio_t *known) {
     disk_t disk = {.power = power};
     /* Names of a directory are lost from some point on. */
     bool *cut = calloc(power->inode_count + 1, sizeof *cut);
@@ -458,10 +474,34 @@ void powerio_rebuild(powerio_t *power, size_t calls, power_loss_t loss,
         }
         apply(&disk, call, written);
     }
-    make_tree(&disk, ROOT, image);
+    make_tree(&disk, ROOT, image, known);
     for (unsigned i = 0; i <= power->inode_count; i++)
         free(disk.files[i].data);
     free(disk.files);
     free(disk.entries);
     free(cut);
+}
+
+void powerio_rebuild(powerio_t *power, size_t calls, power_loss_t loss,
+                     uint64_t seed, const char *image) {
+    rebuild(power, calls, loss, seed, image, NULL);
+}
+
+powerio_t *powerio_resume(powerio_t *power, size_t calls, const char *image) {
+    powerio_t *next = create(power->exchange);
+    next->inode_count = power->inode_count;
+    for (unsigned i = ROOT; i <= power->inode_count; i++)
+        next->inodes[i].is_dir = power->inodes[i].is_dir;
+    for (size_t i = 0; i < calls; i++) {
+        const call_t *from = &power->calls[i];
+        call_t *call = record(next, from->op, NO_INODE, NO_INODE, "");
+        *call = *from;
+        if (from->data != NULL) {
+            call->data = malloc(from->bytes);
+            assert_non_null(call->data);
+            memcpy(call->data, from->data, from->bytes);
+        }
+    }
+    rebuild(power, calls, POWER_KEEP, 0, image, next);
+    return next;
 }

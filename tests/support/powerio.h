@@ -22,6 +22,12 @@ powerio_t *powerio_create(const char *root, bool exchange);
 void powerio_destroy(powerio_t *power);
 const lull__io_t *powerio_io(powerio_t *power);
 
+/* The run died after its first `calls` calls and the machine goes on: makes
+ * what it left in the directory `image` (missing so far), and records what
+ * happens there from now on behind those calls. What was not synced by then is
+ * still not. */
+powerio_t *powerio_resume(powerio_t *power, size_t calls, const char *image);
+
 /* Calls recorded so far. */
 size_t powerio_count(powerio_t *power);
 /* What call number `i` was, for messages. */
