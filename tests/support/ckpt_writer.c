@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <lull/codec.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,10 +98,35 @@ static char *stored_name(const rank_writer_t *writer, const test_shard_t *s) {
     return stored;
 }
 
-/* Set by tests that know codecs; others have none. */
+/* Frames of 1 MiB of raw data, as an engine makes them. */
+void test_encode(const test_shard_t *shard, uint64_t raw, lull__memory_t *to,
+                 uint64_t **frames, uint64_t *frame_count) {
+    lull_codec_t codec;
+    lull_codec_scratch_t *scratch;
+    unsigned width = lull_dtype_bits(shard->dtype) / 8;
+    assert_ok(lull_codec_parse(shard->codec, shard->dtype, &codec));
+    assert_ok(lull_codec_scratch_create(&scratch));
+    *frame_count = (raw + LULL__FRAME_BYTES - 1) / LULL__FRAME_BYTES;
+    *frames = calloc(*frame_count + 1, sizeof **frames);
+    for (uint64_t i = 0; i < *frame_count; i++) {
+        uint64_t n = raw - i * LULL__FRAME_BYTES;
+        n = n < LULL__FRAME_BYTES ? n : LULL__FRAME_BYTES;
+        lull_buffer_t out = {0};
+        assert_ok(lull_frame_bound(&codec, n / width, &out.capacity));
+        out.data = malloc(out.capacity);
+        assert_ok(lull_frame_encode(
+            &codec, (const char *)shard->data + i * LULL__FRAME_BYTES,
+            n / width, 0, &out, scratch));
+        assert_ok(lull__out_to_memory(to, out.data, out.bytes));
+        (*frames)[i] = out.bytes;
+        free(out.data);
+    }
+    lull_codec_scratch_destroy(scratch);
+}
+
 void (*test_ckpt_encode)(const test_shard_t *shard, uint64_t raw,
                          lull__memory_t *to, uint64_t **frames,
-                         uint64_t *frame_count);
+                         uint64_t *frame_count) = test_encode;
 
 static void add(rank_writer_t *writer, const test_shard_t *s) {
     uint64_t raw, *frames = NULL;

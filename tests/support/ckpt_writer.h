@@ -37,7 +37,10 @@ void test_ckpt_write(const test_ckpt_t *ckpt);
 /* The whole box of a shape. */
 lull__box_t test_whole(uint32_t ndim, const uint64_t *shape);
 
-/* How a shard with a codec becomes frames; set by tests that use codecs. */
+/* Frames of 1 MiB of raw data, as an engine makes them. */
+void test_encode(const test_shard_t *shard, uint64_t raw, lull__memory_t *to,
+                 uint64_t **frames, uint64_t *frame_count);
+/* How a shard with a codec becomes frames: that, unless a test sets it. */
 extern void (*test_ckpt_encode)(const test_shard_t *shard, uint64_t raw,
                                 lull__memory_t *to, uint64_t **frames,
                                 uint64_t *frame_count);

@@ -1,7 +1,6 @@
 /* ckpt: frames that lie; any layout loads into any other, a property test. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <lull/codec.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -14,32 +13,6 @@
 
 /* ---- Codecs ---- */
 
-/* Frames of 1 MiB of raw data, as an engine makes them. */
-static void encode(const test_shard_t *shard, uint64_t raw, lull__memory_t *to,
-                   uint64_t **frames, uint64_t *frame_count) {
-    lull_codec_t codec;
-    lull_codec_scratch_t *scratch;
-    unsigned width = lull_dtype_bits(shard->dtype) / 8;
-    assert_ok(lull_codec_parse(shard->codec, shard->dtype, &codec));
-    assert_ok(lull_codec_scratch_create(&scratch));
-    *frame_count = (raw + LULL__FRAME_BYTES - 1) / LULL__FRAME_BYTES;
-    *frames = calloc(*frame_count + 1, sizeof **frames);
-    for (uint64_t i = 0; i < *frame_count; i++) {
-        uint64_t n = raw - i * LULL__FRAME_BYTES;
-        n = n < LULL__FRAME_BYTES ? n : LULL__FRAME_BYTES;
-        lull_buffer_t out = {0};
-        assert_ok(lull_frame_bound(&codec, n / width, &out.capacity));
-        out.data = malloc(out.capacity);
-        assert_ok(lull_frame_encode(
-            &codec, (const char *)shard->data + i * LULL__FRAME_BYTES,
-            n / width, 0, &out, scratch));
-        assert_ok(lull__out_to_memory(to, out.data, out.bytes));
-        (*frames)[i] = out.bytes;
-        free(out.data);
-    }
-    lull_codec_scratch_destroy(scratch);
-}
-
 /* A frame that is not what the vote says: its bytes are as they were written,
  * so only decoding can tell. */
 static void encode_another(const test_shard_t *shard, uint64_t raw,
@@ -49,11 +22,11 @@ static void encode_another(const test_shard_t *shard, uint64_t raw,
     if (strcmp(shard->name, "dtype") == 0)
         other.dtype = LULL_I32;
     if (strcmp(shard->name, "length") == 0) {
-        encode(&other, raw - 4, to, frames, frame_count);
+        test_encode(&other, raw - 4, to, frames, frame_count);
         return;
     }
     size_t before = to->bytes;
-    encode(&other, raw, to, frames, frame_count);
+    test_encode(&other, raw, to, frames, frame_count);
     if (strcmp(shard->name, "magic") == 0)
         to->data[before] ^= 1;
 }
@@ -96,7 +69,7 @@ static void frames_that_lie(void **state) {
         assert_non_null(strstr(lull_last_error(), "frame 0"));
         lull_ckpt_info_destroy(info);
     }
-    test_ckpt_encode = encode;
+    test_ckpt_encode = test_encode;
     test_dir_remove(dir);
 }
 
@@ -275,7 +248,6 @@ static void any_layout_to_any_layout(void **state) {
     (void)state;
     world_t *world = calloc(1, sizeof *world);
     world->seed = test_seed();
-    test_ckpt_encode = encode;
     for (int i = 0; i < 150; i++)
         one_layout(world, i % 10 == 0);
     free(world);
