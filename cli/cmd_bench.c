@@ -258,7 +258,9 @@ static int run(int count, char **args) {
     int code = CLI_FAILED;
     (void)count;
     if (b.bytes < MIB)
-        return cli_usage(&command_bench, "--size must be at least 1 MiB");
+        return cli_usage(&command_bench,
+                         "--size must be at least 1 MiB: less measures "
+                         "system calls, not the disk");
     int n = snprintf(b.dir, sizeof b.dir, "%s/.lull-bench-XXXXXX", args[0]);
     if (n < 0 || (size_t)n >= sizeof b.dir || mkdtemp(b.dir) == NULL) {
         cli_say("%s: no folder can be made there: %s", args[0],

@@ -13,7 +13,8 @@ static const option_t *find(const option_t *options, const char *name,
     return NULL;
 }
 
-/* A whole number, with a unit if `units`; false: it is none. */
+/* A whole number, with a unit if `units`; false: it is none. A letter alone is
+ * binary, as it is for dd and du. */
 static bool number(const char *text, bool units, uint64_t *out) {
     static const struct {
         const char *unit;
@@ -24,7 +25,10 @@ static bool number(const char *text, bool units, uint64_t *out) {
                 {"GB", 1000000000},
                 {"KiB", UINT64_C(1) << 10},
                 {"MiB", UINT64_C(1) << 20},
-                {"GiB", UINT64_C(1) << 30}};
+                {"GiB", UINT64_C(1) << 30},
+                {"K", UINT64_C(1) << 10},
+                {"M", UINT64_C(1) << 20},
+                {"G", UINT64_C(1) << 30}};
     uint64_t value = 0;
     const char *at = text;
     for (; isdigit((unsigned char)*at); at++)
@@ -55,7 +59,7 @@ static int set(const command_t *command, const option_t *option,
         return cli_usage(command, "%s %s: not a whole number%s", option->name,
                          value,
                          option->kind == OPTION_BYTES
-                             ? " with or without a unit (64MiB, 5GB)"
+                             ? " with or without a unit (64MiB, 64M, 5GB)"
                              : "");
     }
 }

@@ -5,11 +5,12 @@ lull bench disk --size 2MiB --json |
            .bytes_saved == 0' >/dev/null || echo "not what it should be"
 lull bench disk --size 2MiB --codec expo --json |
     jq -e '.bytes_saved > 0' >/dev/null || echo "nothing saved"
-lull bench disk --size 1MiB >out || echo "failed"
+lull bench disk --size 1M >out || echo "failed"
 head -1 out
 grep -c GB/s out
 ls -A disk
 run lull bench missing
 run lull bench disk --size 5
+run lull bench disk --size 8m
 run lull bench disk --codec weights=nope
 ls -A disk
