@@ -318,8 +318,8 @@ typedef struct lull_ckpt_id {
     uint64_t seq, step;
 } lull_ckpt_id_t;
 
-/* Called once for each checkpoint that find passed over, with the reason as a
- * sentence. May be NULL. */
+/* Called once for each checkpoint that find passed over, or prune kept, with
+ * the reason as a sentence. May be NULL. */
 typedef void (*lull_ckpt_skip_fn)(void *ctx, lull_ckpt_id_t id,
                                   const char *why);
 
@@ -539,11 +539,27 @@ LULL_API lull_status_t lull_ckpt_verify(const lull_ckpt_info_t *info,
 
 /* ---- Deleting ---------------------------------------------------------- */
 
-/* Deletes committed checkpoints but the last keep_last by seq (at least 1)
- * and every keep_every-th step (0: none); never one that a reader holds.
- * Takes the directory's lock: LULL_ERR_BUSY while a run writes there. */
-LULL_API lull_status_t lull_ckpt_prune(const char *dir, uint32_t keep_last,
-                                       uint64_t keep_every, size_t *deleted);
+typedef struct lull_ckpt_prune_options {
+    size_t size;               /* sizeof(lull_ckpt_prune_options_t) */
+    uint32_t keep_last;        /* the newest K by seq stay; at least 1 */
+    uint64_t keep_every;       /* and every M-th step; 0: none */
+    bool undrained;            /* also what a slower tier wants and lacks */
+    lull_ckpt_skip_fn on_keep; /* told of each that the rules let go and that
+                                  stays, with the reason; may be NULL */
+    void *ctx;
+} lull_ckpt_prune_options_t;
+
+#define LULL_CKPT_PRUNE_OPTIONS_INIT \
+    { .size = sizeof(lull_ckpt_prune_options_t) }
+
+/* Deletes committed checkpoints but those that the options keep; never one that
+ * a reader holds, nor, unless `undrained`, one that a slower tier of the last
+ * run with tiers would keep and does not have: a tier that cannot be read has
+ * nothing. Takes the directory's lock: LULL_ERR_BUSY while a run writes there.
+ * LULL_ERR_INVALID: an option, named. *deleted may be NULL. */
+LULL_API lull_status_t lull_ckpt_prune(const char *dir,
+                                       const lull_ckpt_prune_options_t *options,
+                                       size_t *deleted);
 
 #ifdef __cplusplus
 }

@@ -23,16 +23,6 @@ typedef struct job {
 
 /* ---- choosing ---- */
 
-/* What of the next tier's would have to make room: none that is newer, or of
- * another run. With tiers->lock held. */
-static bool in_the_way(const lull__tier_t *to, const lull__history_row_t *row) {
-    for (size_t i = 0; i < to->history->count; i++)
-        if (to->history->rows[i].step == row->step &&
-            to->history->rows[i].seq >= row->seq)
-            return true;
-    return false;
-}
-
 /* With tiers->lock held: the newest row of tier `from` that the next wants. */
 static bool choose_from(lull__tiers_t *tiers, size_t from, job_t *job) {
     lull__history_t *history = tiers->tiers[from].history;
@@ -41,7 +31,7 @@ static bool choose_from(lull__tiers_t *tiers, size_t from, job_t *job) {
         lull__history_row_t *row = &history->rows[i];
         if (!lull__tiers_want(tiers, from + 1, row))
             continue;
-        if (in_the_way(to, row)) {
+        if (lull__tiers_block(tiers, from + 1, row)) {
             row->stuck = true;
             lull__log(LULL_LOG_WARN,
                       "step %" PRIu64 " with seq %" PRIu64

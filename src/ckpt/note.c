@@ -26,16 +26,26 @@ lull_status_t lull__note_format(const lull__note_t *note,
     return LULL_OK;
 }
 
-lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
-                               const lull__note_t *note) {
+static lull_status_t publish(const lull__dir_t *lull, const char *name,
+                             const lull__note_t *note, bool sync) {
     char text[LULL__NOTE_MAX], temp[LULL__ENTRY_MAX + 8];
     size_t n;
     lull_status_t status = lull__note_format(note, text, &n);
     if (status != LULL_OK)
         return status;
     snprintf(temp, sizeof temp, "tmp-%s", name);
-    lull__publish_t what = {temp, name, text, n, false};
+    lull__publish_t what = {temp, name, text, n, sync};
     return lull__file_publish(lull, &what);
+}
+
+lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
+                               const lull__note_t *note) {
+    return publish(lull, name, note, false);
+}
+
+lull_status_t lull__note_keep(const lull__dir_t *lull, const char *name,
+                              const lull__note_t *note) {
+    return publish(lull, name, note, true);
 }
 
 /* ---- spares ---- */
@@ -166,6 +176,10 @@ void lull__note_abort(lull__entry_name_t out, const char *run_id,
 
 void lull__note_tier(lull__entry_name_t out, const char *run_id, size_t index) {
     snprintf(out, LULL__ENTRY_MAX, "tier-%s-%zu", run_id, index);
+}
+
+void lull__note_behind(lull__entry_name_t out, size_t index) {
+    snprintf(out, LULL__ENTRY_MAX, "behind-%zu", index);
 }
 
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,

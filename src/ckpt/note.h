@@ -10,7 +10,8 @@
 #include "naming.h"
 
 typedef struct lull__note {
-    char kind[16]; /* "verdict", "abort", "hello", "reply", "joined", "tier" */
+    char kind[16]; /* "verdict", "abort", "hello", "reply", "joined", "tier",
+                      "behind" */
     char run_id[LULL_RUN_ID_MAX];
     uint64_t number;      /* of the save */
     uint32_t rank;        /* that wrote it */
@@ -31,6 +32,10 @@ bool lull__note_parse(char *text, size_t n, lull__note_t *out);
  * between living ranks. */
 lull_status_t lull__note_write(const lull__dir_t *lull, const char *name,
                                const lull__note_t *note);
+/* One that stays after the run: the file is synced; its name is once the caller
+ * has synced `lull`. */
+lull_status_t lull__note_keep(const lull__dir_t *lull, const char *name,
+                              const lull__note_t *note);
 /* Room for notes of a run on a disk that is full by then: files that have their
  * blocks already. Best effort; those that are missing are made anew. */
 void lull__spares_make(const lull__dir_t *lull, const char *run_id);
@@ -50,6 +55,8 @@ void lull__note_abort(lull__entry_name_t out, const char *run_id,
                       uint64_t number, uint32_t rank);
 /* Rank 0's mark in tier `index` (0: DIR itself). */
 void lull__note_tier(lull__entry_name_t out, const char *run_id, size_t index);
+/* A slower tier behind a directory, the first is 1; stays after the run. */
+void lull__note_behind(lull__entry_name_t out, size_t index);
 /* Does `name` say "abort" of this run and save, and of which rank? */
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
                          uint32_t *rank);

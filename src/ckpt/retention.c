@@ -11,7 +11,6 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "lock.h"
 #include "manifest.h"
 
 #define MANIFEST_MAX ((uint64_t)1 << 32)
@@ -207,6 +206,21 @@ bool lull__retention_keeps(const lull__retention_t *what,
            history->rows[row].step % what->keep_every == 0;
 }
 
+/* LULL_ERR_BUSY: not now, for the sentence's reason. */
+static lull_status_t let_go(const lull__retention_t *what,
+                            const lull__history_row_t *row) {
+    lull__entry_name_t name;
+    lull_status_t status = LULL_OK;
+    lull__naming_step(name, row->step);
+    if (what->hold != NULL)
+        status = what->hold(what->ctx, row);
+    if (status == LULL_OK)
+        status = lull__trash(what, name, row->step);
+    if (status == LULL_ERR_BUSY && what->kept != NULL)
+        what->kept(what->ctx, row);
+    return status;
+}
+
 /* Kept rows move to the front; those at and behind `i`, and the count that
  * is gone by, are as they were until the end. */
 lull_status_t lull__retention_run(const lull__retention_t *what,
@@ -218,9 +232,7 @@ lull_status_t lull__retention_run(const lull__retention_t *what,
         lull_status_t status = LULL_OK;
         bool stays = lull__retention_keeps(what, history, i);
         if (!stays) {
-            lull__entry_name_t name;
-            lull__naming_step(name, row.step);
-            status = lull__trash(what, name, row.step);
+            status = let_go(what, &row);
             stays = status != LULL_OK && status != LULL_ERR_NOT_FOUND;
             gone += status == LULL_OK;
         }
@@ -234,42 +246,4 @@ lull_status_t lull__retention_run(const lull__retention_t *what,
     if (deleted != NULL)
         *deleted = gone;
     return first;
-}
-
-lull_status_t lull_ckpt_prune(const char *path, uint32_t keep_last,
-                              uint64_t keep_every, size_t *deleted) {
-    if (path == NULL || keep_last == 0)
-        return lull__fail(LULL_ERR_INVALID, "lull_ckpt_prune: %s",
-                          path ? "keep_last is 0" : "dir is NULL");
-    lull__dir_t dir, lull = LULL__DIR_CLOSED;
-    lull__lock_t *lock = NULL;
-    lull__history_t history = {0};
-    char run_id[LULL_RUN_ID_MAX];
-    lull__run_id_make(run_id);
-    lull_status_t status = lull__dir_open(lull__io_default(), path, &dir);
-    if (status != LULL_OK)
-        return status;
-    if (lull__dir_has(&dir, LULL__MANIFEST))
-        status =
-            lull__fail(LULL_ERR_INVALID,
-                       "%s: is one checkpoint, not a directory of them", path);
-    if (status == LULL_OK)
-        status = lull__dir_create(&dir, LULL__LULL_DIR, true);
-    if (status == LULL_OK)
-        status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
-    if (status == LULL_OK)
-        status = lull__lock_take(&lull, run_id, &lock);
-    if (status == LULL_OK)
-        status = lull__history_scan(&dir, &history);
-    lull__retention_t what = {.dir = &dir,
-                              .run_id = run_id,
-                              .keep_last = keep_last,
-                              .keep_every = keep_every};
-    if (status == LULL_OK)
-        status = lull__retention_run(&what, &history, deleted);
-    lull__history_free(&history);
-    lull__lock_drop(lock);
-    lull__dir_close(&lull);
-    lull__dir_close(&dir);
-    return status;
 }

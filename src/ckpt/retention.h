@@ -50,6 +50,12 @@ typedef struct lull__retention {
     uint32_t keep_last;       /* 0: all */
     uint64_t keep_every;      /* 0: none */
     lull__deleter_t *deleter; /* NULL: deleted before the call returns */
+    /* Both may be NULL. hold: LULL_ERR_BUSY and a sentence where a row must
+     * stay though the rules let it go; kept: told of each such row, and of
+     * those that a reader holds, while the sentence says why. */
+    lull_status_t (*hold)(void *ctx, const lull__history_row_t *row);
+    void (*kept)(void *ctx, const lull__history_row_t *row);
+    void *ctx;
 } lull__retention_t;
 
 /* Deletes what is not kept; what a reader holds, or cannot be deleted, stays

@@ -198,6 +198,8 @@ lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
     for (size_t i = 0; status == LULL_OK && i < ckpt->options.tier_count; i++)
         status = open_tier(tiers, i + 1);
     if (status == LULL_OK)
+        status = lull__tiers_record(tiers);
+    if (status == LULL_OK)
         status = leave_marks(tiers);
     ckpt->stats.drain_pending = lull__tiers_pending(tiers);
     return status;
@@ -287,6 +289,16 @@ bool lull__tiers_want(const lull__tiers_t *tiers, size_t index,
             !has_newer(tiers, row->seq, tier->keep_last))
             return true;
     }
+    return false;
+}
+
+bool lull__tiers_block(const lull__tiers_t *tiers, size_t index,
+                       const lull__history_row_t *row) {
+    const lull__history_t *history = tiers->tiers[index].history;
+    for (size_t i = 0; i < history->count; i++)
+        if (history->rows[i].step == row->step &&
+            history->rows[i].seq >= row->seq)
+            return true;
     return false;
 }
 

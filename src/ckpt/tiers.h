@@ -66,6 +66,10 @@ void lull__tiers_destroy(lull__tiers_t *tiers);
  * own sake or a slower one's? */
 bool lull__tiers_want(const lull__tiers_t *tiers, size_t index,
                       const lull__history_row_t *row);
+/* With tiers->lock held. Does tier `index` have something under the row's step
+ * that must not make room for it: newer, or of another run? */
+bool lull__tiers_block(const lull__tiers_t *tiers, size_t index,
+                       const lull__history_row_t *row);
 /* With tiers->lock held: what the next tier wants, counted over all tiers. */
 uint64_t lull__tiers_pending(const lull__tiers_t *tiers);
 /* Retention of a tier. `save`: for names of trash. */
@@ -74,6 +78,12 @@ void lull__tiers_retain(lull__tiers_t *tiers, size_t index, uint64_t save);
 /* The committer has published, and nobody knows yet: who does, and looks, must
  * find the drainer at work. */
 void lull__tiers_committed(lull__tiers_t *tiers);
+
+/* prune.c */
+
+/* Writes down in each tier which slower ones are behind it, for a prune while
+ * no run has it. */
+lull_status_t lull__tiers_record(const lull__tiers_t *tiers);
 
 /* drain.c */
 

@@ -15,7 +15,9 @@ lull show slow/step-00000200 >b
 diff a b
 # Again: nothing is left to do. What goes is drained no more.
 rm -r slow/step-00000100
-lull prune fast --keep-last 1
+lull prune fast --keep-last 1 2>&1 | sed "s|$PWD/||"
+ls fast
+run lull prune fast --keep-last 1 --undrained
 make_drained fast slow 1
 run lull ls slow
 # Damage is named, and not carried over.

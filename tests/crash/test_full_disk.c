@@ -61,8 +61,10 @@ static void fill_and_go_on(const char *how) {
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
     assert_int_equal(test_count(dir, "."), 1);
+    lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
     size_t deleted;
-    assert_ok(lull_ckpt_prune(dir, 1, 0, &deleted));
+    newest.keep_last = 1;
+    assert_ok(lull_ckpt_prune(dir, &newest, &deleted));
     assert_int_equal(deleted, step - 1);
     assert_ok(lull_ckpt_open(&options, &ckpt));
     assert_ok(save_step(ckpt, step));

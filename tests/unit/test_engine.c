@@ -298,7 +298,9 @@ static void a_second_run_is_told_who_is_there(void **state) {
     lull_ckpt_t *first = open_one(&options), *second = NULL;
     sprintf(pid, "pid %ld", (long)getpid());
     assert_fails(lull_ckpt_open(&options, &second), LULL_ERR_BUSY, pid);
-    assert_fails(lull_ckpt_prune(dir, 1, 0, NULL), LULL_ERR_BUSY, pid);
+    lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
+    newest.keep_last = 1;
+    assert_fails(lull_ckpt_prune(dir, &newest, NULL), LULL_ERR_BUSY, pid);
     assert_ok(lull_ckpt_close(first));
     second = open_one(&options);
     lull_ckpt_destroy(second);
@@ -458,8 +460,10 @@ static void retention_goes_by_commits(void **state) {
     assert_int_equal(test_count(dir, "step-"), 2);
     assert_true(test_has(dir, "step-00000150"));
     assert_true(test_has(dir, "step-00000175"));
+    lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
     size_t deleted;
-    assert_ok(lull_ckpt_prune(dir, 1, 0, &deleted));
+    newest.keep_last = 1;
+    assert_ok(lull_ckpt_prune(dir, &newest, &deleted));
     assert_int_equal(deleted, 1);
     assert_int_equal(test_count(dir, "step-"), 1);
     assert_int_equal(test_count(dir, ".trash"), 0);
