@@ -57,26 +57,32 @@ static size_t zfp_bound(const lull_codec_t *codec, size_t count) {
     return blocks / 8 * codec->param + (blocks % 8 * codec->param + 7) / 8;
 }
 
-/* Kernels of floats by instruction set; doubles have the portable ones. */
+/* Kernels by instruction set. */
 typedef struct kernels {
     lull__zfp_encode_fn *encode;
     lull__zfp_decode_fn *decode;
 } kernels_t;
 
-#define PORTABLE \
-    { lull__zfp_encode_f32_portable, lull__zfp_decode_f32_portable }
+#define PORTABLE(dtype) \
+    { lull__zfp_encode_##dtype##_portable, lull__zfp_decode_##dtype##_portable }
 static const kernels_t f32_kernels[LULL__ISA_COUNT] = {
-    [LULL__PORTABLE] = PORTABLE,
+    [LULL__PORTABLE] = PORTABLE(f32),
 #ifdef __x86_64__
     [LULL__AVX2] = {lull__zfp_encode_f32_avx2, lull__zfp_decode_f32_avx2},
     [LULL__AVX512] = {lull__zfp_encode_f32_avx512, lull__zfp_decode_f32_avx512},
 #endif
 };
-static const kernels_t f64_kernels = {lull__zfp_encode_f64_portable,
-                                      lull__zfp_decode_f64_portable};
+static const kernels_t f64_kernels[LULL__ISA_COUNT] = {
+    [LULL__PORTABLE] = PORTABLE(f64),
+#ifdef __x86_64__
+    [LULL__AVX2] = PORTABLE(f64),
+    [LULL__AVX512] = {lull__zfp_encode_f64_avx512,
+                      lull__zfp_decode_f64_portable},
+#endif
+};
 
 static const kernels_t *kernels(bool wide) {
-    return wide ? &f64_kernels : &f32_kernels[lull__isa()];
+    return (wide ? f64_kernels : f32_kernels) + lull__isa();
 }
 
 /* ---- Encoding ---------------------------------------------------------- */

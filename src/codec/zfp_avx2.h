@@ -5,8 +5,12 @@
 #include <immintrin.h>
 
 #include "zfp_impl.h"
+#include "zfp_lift.h"
 
 typedef __m256i v;
+/* For the transforms; v itself is of signed words of 64 bits. */
+typedef int32_t signed32 __attribute__((vector_size(32)));
+typedef uint32_t unsigned32 __attribute__((vector_size(32)));
 #define SET32(x) _mm256_set1_epi32((int)(x))
 #define SET64(x) _mm256_set1_epi64x((long long)(x))
 
@@ -33,18 +37,10 @@ static INLINE void transpose(v x[4]) {
 }
 
 static INLINE void inverse_lift(v q[4]) {
-    v x = q[0], y = q[1], z = q[2], w = q[3];
-    y = _mm256_add_epi32(y, _mm256_srai_epi32(w, 1));
-    w = _mm256_sub_epi32(w, _mm256_srai_epi32(y, 1));
-    y = _mm256_add_epi32(y, w);
-    w = _mm256_sub_epi32(_mm256_add_epi32(w, w), y);
-    z = _mm256_add_epi32(z, x);
-    x = _mm256_sub_epi32(_mm256_add_epi32(x, x), z);
-    y = _mm256_add_epi32(y, z);
-    z = _mm256_sub_epi32(_mm256_add_epi32(z, z), y);
-    w = _mm256_add_epi32(w, x);
-    x = _mm256_sub_epi32(_mm256_add_epi32(x, x), w);
-    q[0] = x, q[1] = y, q[2] = z, q[3] = w;
+    signed32 x = (signed32)q[0], y = (signed32)q[1];
+    signed32 z = (signed32)q[2], w = (signed32)q[3];
+    INVERSE_LIFT(signed32, unsigned32, x, y, z, w);
+    q[0] = (v)x, q[1] = (v)y, q[2] = (v)z, q[3] = (v)w;
 }
 
 /* Eight blocks decoded but for the transform, in transpose()'s order. */

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "zfp_impl.h"
+#include "zfp_lift.h"
 
 typedef __m512i v;
 
@@ -24,6 +25,15 @@ typedef __m512i v;
 static INLINE v choose(v mask, v a, v b) {
     return _mm512_ternarylogic_epi64(mask, a, b, 0xca);
 }
+
+static INLINE v or3(v a, v b, v c) {
+    return _mm512_ternarylogic_epi64(a, b, c, 0xfe);
+}
+
+/* For the transforms; v itself is of signed words of 64 bits. */
+typedef int32_t signed32 __attribute__((vector_size(64)));
+typedef uint32_t unsigned32 __attribute__((vector_size(64)));
+typedef unsigned long long unsigned64 __attribute__((vector_size(64)));
 
 /* In each 128-bit lane, a 4x4 transposition of floats: lane L of register i
  * held block 4 i + L; position 4 L + i of each register is that block's. */
@@ -56,18 +66,10 @@ static INLINE v coefficients(v planes) {
 }
 
 static INLINE void inverse_lift(v q[4]) {
-    v x = q[0], y = q[1], z = q[2], w = q[3];
-    y = _mm512_add_epi32(y, _mm512_srai_epi32(w, 1));
-    w = _mm512_sub_epi32(w, _mm512_srai_epi32(y, 1));
-    y = _mm512_add_epi32(y, w);
-    w = _mm512_sub_epi32(_mm512_add_epi32(w, w), y);
-    z = _mm512_add_epi32(z, x);
-    x = _mm512_sub_epi32(_mm512_add_epi32(x, x), z);
-    y = _mm512_add_epi32(y, z);
-    z = _mm512_sub_epi32(_mm512_add_epi32(z, z), y);
-    w = _mm512_add_epi32(w, x);
-    x = _mm512_sub_epi32(_mm512_add_epi32(x, x), w);
-    q[0] = x, q[1] = y, q[2] = z, q[3] = w;
+    signed32 x = (signed32)q[0], y = (signed32)q[1];
+    signed32 z = (signed32)q[2], w = (signed32)q[3];
+    INVERSE_LIFT(signed32, unsigned32, x, y, z, w);
+    q[0] = (v)x, q[1] = (v)y, q[2] = (v)z, q[3] = (v)w;
 }
 
 /* 2^(emax - 30) by emax + 127, as ldexpf rounds it; 0 for a block of zeros. */

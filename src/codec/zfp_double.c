@@ -5,7 +5,6 @@
 #include "zfp_portable.h"
 
 #define BLOCKS (LULL__ZFP_GROUP / 4)
-#define MASK64 0xaaaaaaaaaaaaaaaau
 
 /* ---- Bits -------------------------------------------------------------- */
 

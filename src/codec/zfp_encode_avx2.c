@@ -12,18 +12,10 @@ static INLINE v bytes16(const uint8_t table[16]) {
 }
 
 static INLINE void forward_lift(v q[4]) {
-    v x = q[0], y = q[1], z = q[2], w = q[3];
-    x = _mm256_srai_epi32(_mm256_add_epi32(x, w), 1);
-    w = _mm256_sub_epi32(w, x);
-    z = _mm256_srai_epi32(_mm256_add_epi32(z, y), 1);
-    y = _mm256_sub_epi32(y, z);
-    x = _mm256_srai_epi32(_mm256_add_epi32(x, z), 1);
-    z = _mm256_sub_epi32(z, x);
-    w = _mm256_srai_epi32(_mm256_add_epi32(w, y), 1);
-    y = _mm256_sub_epi32(y, w);
-    w = _mm256_add_epi32(w, _mm256_srai_epi32(y, 1));
-    y = _mm256_sub_epi32(y, _mm256_srai_epi32(w, 1));
-    q[0] = x, q[1] = y, q[2] = z, q[3] = w;
+    signed32 x = (signed32)q[0], y = (signed32)q[1];
+    signed32 z = (signed32)q[2], w = (signed32)q[3];
+    FORWARD_LIFT(signed32, unsigned32, x, y, z, w);
+    q[0] = (v)x, q[1] = (v)y, q[2] = (v)z, q[3] = (v)w;
 }
 
 /* Leading zeros, at most 31: without bit 0, and with the second of two set

@@ -1,8 +1,9 @@
-/* What the portable kernels of ZFP share: bits, planes, transforms. */
+/* What the portable kernels of ZFP share: bits, planes. */
 #ifndef LULL__ZFP_PORTABLE_H
 #define LULL__ZFP_PORTABLE_H
 
 #include "zfp_impl.h"
+#include "zfp_lift.h"
 
 /* ---- Bits -------------------------------------------------------------- */
 
@@ -56,37 +57,6 @@ static inline uint64_t from_planes(uint64_t v) {
     v = swap(v, 0x0000f0f00000f0f0u, 12);
     return swap(v, 0x00000000ff00ff00u, 24);
 }
-
-/* ---- Transforms -------------------------------------------------------- */
-
-/* Shifts are arithmetic; sums wrap, as libzfp's do. */
-#define FORWARD_LIFT(type, utype, x, y, z, w)     \
-    do {                                          \
-        x = (type)((utype)x + (utype)w), x >>= 1; \
-        w = (type)((utype)w - (utype)x);          \
-        z = (type)((utype)z + (utype)y), z >>= 1; \
-        y = (type)((utype)y - (utype)z);          \
-        x = (type)((utype)x + (utype)z), x >>= 1; \
-        z = (type)((utype)z - (utype)x);          \
-        w = (type)((utype)w + (utype)y), w >>= 1; \
-        y = (type)((utype)y - (utype)w);          \
-        w = (type)((utype)w + (utype)(y >> 1));   \
-        y = (type)((utype)y - (utype)(w >> 1));   \
-    } while (0)
-
-#define INVERSE_LIFT(type, utype, x, y, z, w)                       \
-    do {                                                            \
-        y = (type)((utype)y + (utype)(w >> 1));                     \
-        w = (type)((utype)w - (utype)(y >> 1));                     \
-        y = (type)((utype)y + (utype)w), w = (type)((utype)w << 1); \
-        w = (type)((utype)w - (utype)y);                            \
-        z = (type)((utype)z + (utype)x), x = (type)((utype)x << 1); \
-        x = (type)((utype)x - (utype)z);                            \
-        y = (type)((utype)y + (utype)z), z = (type)((utype)z << 1); \
-        z = (type)((utype)z - (utype)y);                            \
-        w = (type)((utype)w + (utype)x), x = (type)((utype)x << 1); \
-        x = (type)((utype)x - (utype)w);                            \
-    } while (0)
 
 /* ---- A block of floats ------------------------------------------------- */
 
