@@ -76,8 +76,7 @@ static const kernels_t f64_kernels[LULL__ISA_COUNT] = {
     [LULL__PORTABLE] = PORTABLE(f64),
 #ifdef __x86_64__
     [LULL__AVX2] = PORTABLE(f64),
-    [LULL__AVX512] = {lull__zfp_encode_f64_avx512,
-                      lull__zfp_decode_f64_portable},
+    [LULL__AVX512] = {lull__zfp_encode_f64_avx512, lull__zfp_decode_f64_avx512},
 #endif
 };
 

@@ -36,6 +36,10 @@ extern const uint32_t lull__zfp_pairs[4][256], lull__zfp_planes[4][256];
 #define LULL__ZFP_F64_LEAST ((uint64_t)61 << 52)
 #define LULL__ZFP_F64_RANGE ((uint64_t)(2045 - 61) << 52)
 
+/* emax + 1023 under which libzfp codes fewer than 64 planes of a block: those
+ * above the least double. */
+#define LULL__ZFP_F64_FULL 9
+
 /* Tables of the lockstep decoders: zfp_tables.c. */
 extern const uint8_t lull__zfp_next_plane[128], lull__zfp_next_length[128],
     lull__zfp_first_plane[64], lull__zfp_first_length[64];
@@ -57,6 +61,7 @@ lull__zfp_encode_fn lull__zfp_encode_f32_portable, lull__zfp_encode_f32_avx2,
     lull__zfp_encode_f64_avx512;
 lull__zfp_decode_fn lull__zfp_decode_f32_portable, lull__zfp_decode_f32_avx2,
     lull__zfp_decode_f32_avx512, lull__zfp_decode_narrow_avx512,
-    lull__zfp_decode_narrow_avx2, lull__zfp_decode_f64_portable;
+    lull__zfp_decode_narrow_avx2, lull__zfp_decode_f64_portable,
+    lull__zfp_decode_f64_avx512;
 
 #endif

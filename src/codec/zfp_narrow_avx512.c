@@ -2,7 +2,7 @@
  * zfp_decode_avx512.c, but a block fits a lane of 32 bits, so that 16 blocks
  * are one register and need no gathering. */
 #ifdef __AVX512VBMI2__
-#include "zfp_avx512.h"
+#include "zfp_decode_avx512.h"
 
 /* How a call finds 16 blocks, in the order of transpose(). */
 typedef struct layout {

@@ -310,17 +310,10 @@ static double value_at(lull_dtype_t dtype, const uint8_t *from, size_t i) {
     return dtype == LULL_F32 ? (double)f : d;
 }
 
-/* Streams of any bytes decode as the definition says, and sums too. */
-static void any_stream(lull_codec_t codec, size_t count, unsigned density) {
+/* The stream in `ours` decodes as the definition says, and sums too. */
+static void check_stream(lull_codec_t codec, size_t count) {
     size_t size = lull_dtype_bits(codec.dtype) / 8, n;
     assert_ok(lull_codec_bound(&codec, count, &n));
-    for (size_t i = 0; i < n; i++) {
-        ours[i] = (uint8_t)test_random(&seed);
-        for (unsigned d = 0; d < density; d++)
-            ours[i] &= (uint8_t)test_random(&seed);
-    }
-    for (size_t b = 0; b < (count + 3) / 4; b++) /* few blocks of zeros */
-        ours[b * codec.param / 8] |= (uint8_t)(1 << b * codec.param % 8);
     for (unsigned flags = 0; flags < 2; flags++) {
         codec.flags = (uint16_t)flags;
         memset(expected, 0, count * size);
@@ -340,6 +333,41 @@ static void any_stream(lull_codec_t codec, size_t count, unsigned density) {
     }
 }
 
+static void set_bit(size_t bit) {
+    ours[bit / 8] |= (uint8_t)(1 << bit % 8);
+}
+
+/* Any bytes, few blocks of zeros. */
+static void any_stream(lull_codec_t codec, size_t count, unsigned density) {
+    for (size_t i = 0; i < count * codec.param / 32 + 1; i++) {
+        ours[i] = (uint8_t)test_random(&seed);
+        for (unsigned d = 0; d < density; d++)
+            ours[i] &= (uint8_t)test_random(&seed);
+    }
+    for (size_t b = 0; b < (count + 3) / 4; b++)
+        set_bit(b * codec.param);
+    check_stream(codec, count);
+}
+
+/* Doubles so small that libzfp has fewer planes for some: their first bits are
+ * about where those end. */
+static void few_planes(unsigned quarters) {
+    lull_codec_t codec = codec_of(LULL_F64, quarters);
+    size_t count = 300;
+    memset(ours, 0, count * quarters / 32 + 1);
+    for (size_t b = 0; b < count / 4; b++) {
+        size_t bit = b * quarters;
+        unsigned exponent = (unsigned)(test_random(&seed) % 12);
+        set_bit(bit);
+        for (unsigned i = 0; i < 4; i++)
+            if (exponent >> i & 1)
+                set_bit(bit + 1 + i);
+        for (unsigned i = 0; i < 8; i++)
+            set_bit(bit + 12 + 53 + test_random(&seed) % 20);
+    }
+    check_stream(codec, count);
+}
+
 static void any_streams(const char *isa, void *ctx) {
     (void)isa, (void)ctx;
     for (unsigned q = 9; q <= 128; q++)
@@ -348,6 +376,8 @@ static void any_streams(const char *isa, void *ctx) {
     for (unsigned q = 12; q <= 256; q++)
         for (unsigned density = 0; density < 4; density++)
             any_stream(codec_of(LULL_F64, q), 300, density);
+    for (unsigned q = 90; q <= 256; q++)
+        few_planes(q);
 }
 
 static void streams_as_defined(void **state) {
