@@ -160,8 +160,12 @@ LULL_API const char *lull_comm_policy(const lull_comm_t *comm);
  * the others what it waits in, and all that learn of the difference return
  * LULL_ERR_MISMATCH. Nobody gives up for waiting long alone. After that the
  * communicator is of no use; MPI may still write to buffers of calls that were
- * under way on it. Under a policy that is none for every role MPI alone decides
- * what happens. */
+ * under way on it.
+ *
+ * Not found so, but with check=1: what MPI carries on both sides and ends with
+ * nobody waiting, as small bcasts of two roots, or small reductions of two
+ * counts or ops; ranks that are more than 256 collectives apart; and anything
+ * under a policy that is none for every role, where MPI alone decides. */
 
 /* recv[i] = op over ranks of send[i]; count elements each. */
 LULL_API lull_status_t lull_allreduce(const void *send, void *recv,

@@ -2,9 +2,10 @@
  *
  * Each rank numbers its collectives and keeps what the last ones were. A rank
  * that has waited for long tells all others, once a call, and looks at what it
- * was told: two descriptions of one number that differ are a mismatch. A slow
- * rank is never taken for a wrong one. With check=1 the descriptions are
- * exchanged before each collective instead. */
+ * was told: two descriptions of one number that differ are a mismatch, unless
+ * those calls meet in lull's own messages, which tell. A slow rank is never
+ * taken for a wrong one. With check=1 the descriptions are exchanged before
+ * each collective instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +15,27 @@
 #include "engine.h"
 
 enum {
-    KEPT = 16, /* descriptions of the last collectives */
-    ID = 8,    /* bytes of the communicator's own number */
-    TOLD = ID + KEPT * LULL__HEADER_BYTES,
+    KEPT = 256, /* descriptions of the last collectives */
+    SOME = 16,  /* of these in one message */
+    ID = 8,     /* bytes of the communicator's own number */
+    TOLD = ID + SOME * LULL__HEADER_BYTES,
     TAG = 1
 };
-/* The kind of a description of a call that failed: not compared with another
- * such. */
-static const lull__message_kind_t settled = LULL__MESSAGE_ERROR;
+
+/* A message to all ranks. */
+typedef struct notice {
+    bool sending;
+    MPI_Request *requests;
+    unsigned char bytes[TOLD];
+} notice_t;
 
 struct lull__doubt {
     MPI_Comm comm;
     uint64_t id;   /* a stale message of another communicator is not ours */
     double after;  /* seconds; 0: never */
     uint64_t told; /* the number of collectives when it was told last */
-    unsigned char out[TOLD];
-    int out_bytes;
-    bool sending;
-    MPI_Request *requests;
+    notice_t doubts;
+    notice_t last;      /* what differed, when the communicator is given up */
     unsigned char *all; /* of check=1: descriptions of all ranks */
     /* What each rank told last: it may be of calls that are to come here. */
     unsigned char *heard;
@@ -50,13 +54,14 @@ lull_status_t lull__doubt_create(lull_comm_t *comm) {
     doubt->comm = MPI_COMM_NULL;
     doubt->after =
         lull__decimal_read(lull__setting(LULL__SETTING_DOUBT_MS), NULL) / 1e3;
-    doubt->requests = calloc(ranks, sizeof(*doubt->requests));
+    doubt->doubts.requests = calloc(2 * ranks, sizeof(MPI_Request));
     doubt->all = calloc(ranks + 1, LULL__HEADER_BYTES);
     doubt->heard = calloc(ranks, TOLD);
-    return doubt->requests != NULL && doubt->all != NULL && doubt->heard != NULL
-               ? LULL_OK
-               : lull__fail(LULL_ERR_NO_MEMORY, "%d ranks to watch",
-                            comm->size);
+    if (doubt->doubts.requests == NULL || doubt->all == NULL ||
+        doubt->heard == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%d ranks to watch", comm->size);
+    doubt->last.requests = doubt->doubts.requests + ranks;
+    return LULL_OK;
 }
 
 lull_status_t lull__doubt_connect(lull_comm_t *comm) {
@@ -90,12 +95,12 @@ static int take(const lull__doubt_t *doubt, unsigned char in[TOLD],
 }
 
 static void finish_sends(const lull_comm_t *comm) {
-    lull__doubt_t *doubt = comm->doubt;
+    notice_t *doubts = &comm->doubt->doubts;
     int flag = 1;
-    for (int r = 0; doubt->sending && flag && r < comm->size; r++)
-        MPI_Test(&doubt->requests[r], &flag, MPI_STATUS_IGNORE);
+    for (int r = 0; doubts->sending && flag && r < comm->size; r++)
+        MPI_Test(&doubts->requests[r], &flag, MPI_STATUS_IGNORE);
     if (flag)
-        doubt->sending = false;
+        doubts->sending = false;
 }
 
 /* What was told in vain is read, so that nothing is left for a communicator
@@ -112,9 +117,9 @@ void lull__doubt_free_comms(lull_comm_t *comm) {
 }
 
 void lull__doubt_destroy(lull_comm_t *comm) {
-    if (comm->doubt == NULL || comm->doubt->sending)
+    if (comm->doubt == NULL || comm->doubt->doubts.sending)
         return; /* MPI may still read what is on its way: it is left */
-    free(comm->doubt->requests);
+    free(comm->doubt->doubts.requests);
     free(comm->doubt->all);
     free(comm->doubt->heard);
     free(comm->doubt);
@@ -137,22 +142,6 @@ void lull__doubt_note(const lull__call_t *call) {
         .count = call->count,
         .step = 1,
     };
-}
-
-uint64_t lull__doubt_number(const lull__call_t *call) {
-    const lull__doubt_t *doubt = call->comm->doubt;
-    return doubt == NULL || lull__is_pair(call) ? 0 : doubt->count;
-}
-
-void lull__doubt_settle(const lull_request_t *request) {
-    if (request->status == LULL_OK || request->number == 0 ||
-        !lull__registry_has(request->call.comm) ||
-        request->call.comm->doubt == NULL)
-        return;
-    lull__message_t *m =
-        &request->call.comm->doubt->kept[(request->number - 1) % KEPT];
-    if (m->seq == request->number - 1)
-        m->kind = settled;
 }
 
 /* ---- check=1 ------------------------------------------------------------ */
@@ -226,32 +215,63 @@ lull_status_t lull__doubt_check(const lull__call_t *call, lull_status_t local) {
 
 /* ---- Doubts of a rank that waits ---------------------------------------- */
 
-static void tell(lull_comm_t *comm) {
-    lull__doubt_t *doubt = comm->doubt;
-    finish_sends(comm);
-    if (doubt->sending || doubt->told == doubt->count)
-        return;
-    uint64_t first = doubt->count > KEPT ? doubt->count - KEPT : 0;
-    memcpy(doubt->out, &doubt->id, ID);
-    doubt->out_bytes = ID;
-    for (uint64_t i = first; i < doubt->count; i++) {
-        lull__message_pack(&doubt->kept[i % KEPT],
-                           doubt->out + doubt->out_bytes);
-        doubt->out_bytes += LULL__HEADER_BYTES;
+/* The last descriptions before the collective of number `end`. */
+static void send_all(const lull_comm_t *comm, uint64_t end, notice_t *out) {
+    const lull__doubt_t *doubt = comm->doubt;
+    int bytes = ID;
+    memcpy(out->bytes, &doubt->id, ID);
+    for (uint64_t i = end > SOME ? end - SOME : 0; i < end; i++) {
+        lull__message_pack(&doubt->kept[i % KEPT], out->bytes + bytes);
+        bytes += LULL__HEADER_BYTES;
     }
     for (int r = 0; r < comm->size; r++) {
-        doubt->requests[r] = MPI_REQUEST_NULL;
+        out->requests[r] = MPI_REQUEST_NULL;
         if (r != comm->rank)
-            MPI_Isend(doubt->out, doubt->out_bytes, MPI_BYTE, r, TAG,
-                      doubt->comm, &doubt->requests[r]);
+            MPI_Isend(out->bytes, bytes, MPI_BYTE, r, TAG, doubt->comm,
+                      &out->requests[r]);
     }
-    doubt->sending = true;
+    out->sending = true;
+}
+
+static void tell(const lull_comm_t *comm) {
+    lull__doubt_t *doubt = comm->doubt;
+    finish_sends(comm);
+    if (doubt->doubts.sending || doubt->told == doubt->count)
+        return;
+    send_all(comm, doubt->count, &doubt->doubts);
     doubt->told = doubt->count;
 }
 
-/* Does another rank's description differ from this rank's of that number? */
+/* lull's own schedules: ranks in the same one hear from its messages what the
+ * others called, and none of them waits in vain. */
+typedef enum schedule { NO_OTHER, ALL_TO_ALL, RING, HOSTS } schedule_t;
+
+static schedule_t schedule_of(const lull_comm_t *comm,
+                              const lull__message_t *m) {
+    lull__call_t call = {.kind = m->call,
+                         .count = (size_t)m->count,
+                         .dtype = (lull_dtype_t)m->dtype,
+                         .op = (lull_op_t)m->op,
+                         .comm = (lull_comm_t *)(uintptr_t)comm};
+    bool collective = lull__reduces(m->call) || m->call == LULL__ALLGATHER ||
+                      m->call == LULL__BCAST;
+    if (!collective || m->count == 0 || !lull__route_of(&call).engine)
+        return NO_OTHER;
+    return lull__hier_takes(&call)  ? HOSTS
+           : m->call == LULL__BCAST ? RING
+                                    : ALL_TO_ALL;
+}
+
+static bool meet(const lull_comm_t *comm, const lull__message_t *a,
+                 const lull__message_t *b) {
+    return schedule_of(comm, a) != NO_OTHER &&
+           schedule_of(comm, a) == schedule_of(comm, b);
+}
+
+/* Does another rank's description differ from this rank's of that number?
+ * *number: the one after it. */
 static bool differs(const lull_comm_t *comm, int from,
-                    const unsigned char *header) {
+                    const unsigned char *header, uint64_t *number) {
     const lull__doubt_t *doubt = comm->doubt;
     char theirs[160], ours[160];
     lull__message_t m;
@@ -259,13 +279,14 @@ static bool differs(const lull_comm_t *comm, int from,
         m.seq >= doubt->count || m.seq + KEPT < doubt->count)
         return false;
     const lull__message_t *mine = &doubt->kept[m.seq % KEPT];
-    bool known = mine->kind == settled && m.kind == settled;
-    if (mine->seq != m.seq || known || lull__message_same(mine, &m))
+    if (mine->seq != m.seq || lull__message_same(mine, &m) ||
+        meet(comm, mine, &m))
         return false;
     lull__message_describe(&m, theirs);
     lull__message_describe(mine, ours);
     lull__fail(LULL_ERR_MISMATCH, "rank %d called %s, rank %d %s", from, theirs,
                comm->rank, ours);
+    *number = m.seq + 1;
     return true;
 }
 
@@ -288,27 +309,30 @@ static bool receive(const lull_comm_t *comm) {
 
 /* A rank that is ahead told of calls that have not begun here: it is told once,
  * so that is kept until they have. */
-static bool hear(const lull_comm_t *comm) {
+static bool hear(const lull_comm_t *comm, uint64_t *number) {
     lull__doubt_t *doubt = comm->doubt;
     if (!receive(comm) && doubt->compared == doubt->count)
         return false;
     doubt->compared = doubt->count;
     for (int r = 0; r < comm->size; r++)
         for (int at = ID; at < TOLD; at += LULL__HEADER_BYTES)
-            if (differs(comm, r, doubt->heard + (size_t)r * TOLD + at))
+            if (differs(comm, r, doubt->heard + (size_t)r * TOLD + at, number))
                 return true;
     return false;
 }
 
 bool lull__doubt_look(lull_comm_t *comm, double waited) {
     lull__doubt_t *doubt = comm->doubt;
+    uint64_t number;
     if (doubt == NULL || comm->policy.check || doubt->after <= 0 ||
         waited < doubt->after)
         return false;
     tell(comm);
-    if (!hear(comm))
+    if (!hear(comm, &number))
         return false;
     strncpy(comm->broken, lull_last_error(), sizeof comm->broken - 1);
+    /* One that waits there was not told if this rank is far ahead. */
+    send_all(comm, number, &doubt->last);
     lull__engine_abandon(comm);
     return true;
 }

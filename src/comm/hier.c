@@ -125,7 +125,7 @@ static lull__call_t stage_call(const lull__call_t *whole, int stage) {
     call.comm = stage == 1 ? whole->comm->leaders : whole->comm->host;
     call.kind = stage == 2 ? LULL__BCAST : LULL__ALLREDUCE;
     call.send = LULL_IN_PLACE;
-    call.op = LULL_SUM;
+    call.plain = true;
     call.peer = 0;
     return call;
 }

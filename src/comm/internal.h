@@ -33,6 +33,7 @@ typedef struct lull__call {
     int peer, tag; /* peer is the root of a bcast */
     lull_comm_t *comm;
     size_t step; /* values of a chunk, where the engine carries it */
+    bool plain;  /* of hier.c, which scales and divides an average itself */
 } lull__call_t;
 
 typedef struct lull__counters {
@@ -112,7 +113,6 @@ struct lull_request {
     bool active;
     lull__call_t call;
     double since;      /* it was begun, of nonblocking ones */
-    uint64_t number;   /* lull__doubt_number() */
     MPI_Request *subs; /* of MPI's own calls, all posted at once */
     size_t sub_count, sub_capacity;
     size_t next_sub, got; /* the first not complete; values received */
@@ -212,11 +212,6 @@ void lull__doubt_free_comms(lull_comm_t *comm);
 void lull__doubt_destroy(lull_comm_t *comm);
 /* A collective begins. */
 void lull__doubt_note(const lull__call_t *call);
-/* The number, from 1, of the collective that has just begun; 0: none. */
-uint64_t lull__doubt_number(const lull__call_t *call);
-/* One that failed is known of: doubts are not to come back to it, since the
- * communicator may stay in use. */
-void lull__doubt_settle(const lull_request_t *request);
 /* With check=1: compares it with the other ranks', which hear of a `local`
  * failure too. Else `local`. */
 lull_status_t lull__doubt_check(const lull__call_t *call, lull_status_t local);

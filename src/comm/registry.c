@@ -88,7 +88,6 @@ lull_status_t lull__request_new(const lull__call_t *call,
     if (request == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "a request");
     request->call = *call;
-    request->number = lull__doubt_number(call);
     request->sub_count = request->next_sub = request->got = 0;
     request->error = MPI_SUCCESS;
     request->scratch = NULL;

@@ -72,7 +72,7 @@ void lull__sum_add(const lull__call_t *call, void *sum, const void *values,
  * scaling. */
 bool lull__scales(const lull__call_t *call) {
     return call->op == LULL_AVG && lull__reduces(call->kind) &&
-           call->dtype != LULL_F16;
+           call->dtype != LULL_F16 && !call->plain;
 }
 
 void lull__scale(const lull__call_t *call, const void *in, void *out,
@@ -105,7 +105,7 @@ void lull__sum_finish(const lull__call_t *call, const void *sum, void *out,
     if (!lull__is_half(call->dtype)) {
         if (out != sum)
             memcpy(out, sum, n * lull__size_of(call->dtype));
-        if (call->op == LULL_AVG)
+        if (call->op == LULL_AVG && !call->plain)
             lull__average_after(out, n, call->dtype, call->comm->size);
         return;
     }

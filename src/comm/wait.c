@@ -133,7 +133,6 @@ lull_status_t lull__complete(lull_request_t *request) {
             break;
         sched_yield();
     }
-    lull__doubt_settle(request);
     return request->status;
 }
 
@@ -246,7 +245,6 @@ lull_status_t lull_test(lull_request_t **request, int *done) {
     *done = complete;
     if (!complete)
         return LULL_OK;
-    lull__doubt_settle(*request);
     return retire(request);
 }
 

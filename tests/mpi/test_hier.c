@@ -65,6 +65,18 @@ static void failing(lull_comm_t *comm, int culprit) {
     exact(comm, N, LULL_SUM, false);
 }
 
+/* An average beside sums, or another count, is told to all. */
+static void different(lull_comm_t *comm, int culprit) {
+    bool other = test_rank == culprit;
+    CHECK_FAILS(
+        lull_allreduce(in, out, N, LULL_F32, other ? LULL_AVG : LULL_SUM, comm),
+        LULL_ERR_MISMATCH, "avg");
+    CHECK_FAILS(
+        lull_allreduce(in, out, other ? 70 : N, LULL_F32, LULL_SUM, comm),
+        LULL_ERR_MISMATCH, "called");
+    exact(comm, N, LULL_AVG, true);
+}
+
 /* What stays flat says so, and is right. */
 static void counted(lull_comm_t *comm) {
     lull_comm_stats_t before = {.size = sizeof before}, s = before;
@@ -107,8 +119,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; i++)
         CHECK(isfinite(out[i]) && fabsf(out[i]) > 0.99f * FLT_MAX);
     for (int culprit = 0; culprit < test_size && test_size > 2; culprit++)
-        if (culprit % 2 == 0 || culprit == 1)
+        if (culprit % 2 == 0 || culprit == 1) {
             failing(comm, culprit);
+            different(comm, culprit);
+        }
     lull_comm_destroy(comm);
     lull_comm_destroy(lossy);
     /* The hosts that MPI knows: one. */
