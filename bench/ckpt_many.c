@@ -150,7 +150,7 @@ static times_t time_many(int count) {
     close_engine(ckpt);
     memset(m.data, 0, (size_t)count * EACH * sizeof *m.data);
     begin = now();
-    must(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info),
+    must(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info),
          "opening a checkpoint");
     size_t listed = 0;
     while (lull_ckpt_info_tensor_at(info, listed, &tensor))

@@ -110,7 +110,7 @@ double restore(char *to) {
     lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
     path_of(dir, "ckpt");
     how.threads = DEPTH;
-    must(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info),
+    must(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info),
          "opening a checkpoint");
     forget_files(info);
     for (int i = 0; i < PARTS; i++) {

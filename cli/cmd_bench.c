@@ -108,7 +108,7 @@ static lull_status_t load(bench_t *b, result_t *result) {
     lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
     lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
     lull_status_t status =
-        lull_ckpt_info_open(b->dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info);
+        lull_ckpt_info_open(b->dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info);
     if (status != LULL_OK)
         return status;
     forget(b, info);

@@ -49,6 +49,7 @@ static void search(resume_t *resume, uint64_t before_seq, found_t *found) {
     options.before_seq = before_seq;
     /* First another copy of the same. */
     options.from_tier = before_seq > 0 ? resume->index + 1 : 0;
+    options.before_origin = before_seq > 0 ? resume->id.origin : 0;
     options.on_skip = on_skip;
     options.ctx = resume;
     size_t index = 0;
@@ -165,24 +166,6 @@ static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
     return (lull_status_t)found.status;
 }
 
-/* Directories that were mixed up may have the same number of other runs. */
-static lull_status_t same_origin(const resume_t *resume, lull_comm_t *other) {
-    lull_ckpt_entry_t entry = {0};
-    int64_t ends[2] = {0};
-    if (resume->info != NULL)
-        (void)lull_ckpt_info_entry(resume->info, &entry);
-    memcpy(&ends[0], &entry.origin, sizeof ends[0]);
-    ends[1] = ~ends[0];
-    lull_status_t status =
-        lull_allreduce(LULL_IN_PLACE, ends, 2, LULL_I64, LULL_MIN, other);
-    if (status != LULL_OK)
-        return train_wrap(status, "--resume");
-    if (ends[0] != ~ends[1])
-        return train_fail(LULL_ERR_MISMATCH,
-                          "the directories of ranks have it of different runs");
-    return LULL_OK;
-}
-
 /* Opens one checkpoint on every rank; false: a rank could not. */
 static bool open_one(resume_t *resume, lull_comm_t *other) {
     char why[WHY_MAX];
@@ -195,8 +178,6 @@ static bool open_one(resume_t *resume, lull_comm_t *other) {
         train_fail(status, "%s", lull_last_error());
     }
     bool agreed = agree_share(other, status, why);
-    if (agreed)
-        agreed = agree_share(other, same_origin(resume, other), why);
     if (!agreed)
         skip(resume, resume->id.step, why);
     return agreed;

@@ -55,8 +55,8 @@ extern "C" {
  * have: the lowest of lull_ckpt_find() over ranks, then again below it
  * (before_seq) until all find the same; after lull_ckpt_open(), which completes
  * what a crash left half published. Directories that were mixed up have the
- * same seq of different runs: `origin` of lull_ckpt_info_entry() must be the
- * same on all ranks, too, else it goes on below it. */
+ * same seq of different runs: all open rank 0's id, origin and all, else it
+ * goes on below it. */
 typedef enum lull_ckpt_agree_op {
     LULL_CKPT_GATHER = 0,
     LULL_CKPT_SPREAD = 1

@@ -313,9 +313,13 @@ LULL_API lull_status_t lull_ckpt_probe(const char *dir, lull_ckpt_io_t *out);
 /* ---- Finding and reading ---------------------------------------------- */
 
 /* The exact name of one committed checkpoint: seq orders the commits of a
- * directory, step is a label. Plain bytes: may be broadcast. */
+ * directory, step is a label. Directories that were not always used together
+ * may have the same of both; origin tells those apart. Plain bytes: may be
+ * broadcast. */
 typedef struct lull_ckpt_id {
     uint64_t seq, step;
+    uint64_t origin; /* a hash of which save it is, of which run: the same in
+                        all tiers and places. Given: 0 is any */
 } lull_ckpt_id_t;
 
 /* Called once for each checkpoint that find passed over, or prune kept, with
@@ -334,6 +338,10 @@ typedef struct lull_ckpt_find_options {
      * the same checkpoint in the directories from this index on. How ranks
      * that could not load a copy ask for another one. 0: none. */
     size_t from_tier;
+    /* Beside before_seq: the origin of the checkpoint that is meant, so that
+     * one of another run with the same seq is no copy of it, but the next; 0:
+     * all with that seq are. */
+    uint64_t before_origin;
 } lull_ckpt_find_options_t;
 
 #define LULL_CKPT_FIND_OPTIONS_INIT \
@@ -348,10 +356,10 @@ LULL_API lull_status_t lull_ckpt_find(const char *dir,
                                       lull_ckpt_id_t *out);
 
 /* The same over several directories, fast to slow: the tiers of a run. The
- * newest over all of them; of the same checkpoint the copy in the first one
- * that is whole. *index: the directory it is in, for lull_ckpt_info_open();
- * broadcast it beside the id. Directories that are not there are passed over
- * unless all are. */
+ * newest over all of them, of one seq the one committed last; of the same
+ * checkpoint the copy in the first one that is whole. *index: the directory it
+ * is in, for lull_ckpt_info_open(); broadcast it beside the id. Directories
+ * that are not there are passed over unless all are. */
 LULL_API lull_status_t
 lull_ckpt_find_in(const char *const *dirs, size_t count,
                   const lull_ckpt_find_options_t *options, lull_ckpt_id_t *out,
@@ -364,8 +372,6 @@ typedef struct lull_ckpt_entry {
     uint32_t world, files;
     uint64_t bytes;      /* of all its files */
     int64_t time;        /* of commit, seconds since the epoch, UTC */
-    uint64_t origin;     /* a hash of which save it is, of which run: the same
-                            in all tiers and places */
     lull_status_t state; /* LULL_OK: passes the cheap checks */
     char name[64];       /* of its directory */
     char why[256];       /* the reason when state is a failure */
@@ -386,7 +392,8 @@ LULL_API void lull_ckpt_entries_free(lull_ckpt_entry_t *entries);
 typedef struct lull_ckpt_info lull_ckpt_info_t;
 
 /* Opens by exact id; id.seq may be LULL_LATEST for a single rank.
- * LULL_ERR_NOT_FOUND; LULL_ERR_CORRUPT names the file; LULL_ERR_VERSION. */
+ * LULL_ERR_NOT_FOUND, also where that seq is of another origin;
+ * LULL_ERR_CORRUPT names the file; LULL_ERR_VERSION. */
 LULL_API lull_status_t lull_ckpt_info_open(const char *dir, lull_ckpt_id_t id,
                                            lull_ckpt_info_t **out);
 LULL_API void lull_ckpt_info_destroy(lull_ckpt_info_t *info);

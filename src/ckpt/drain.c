@@ -182,7 +182,9 @@ static lull_status_t drain(const job_t *job, bool *gone) {
         to->garbage = lull__sweep_own(to->dir, tiers->ckpt->run_id,
                                       tiers->number + 1) != LULL_OK;
     lull__deleter_wait(to->home->deleter); /* then there is what room can be */
-    status = lull__reader_open(from->dir, home, job->row.seq, &info);
+    status = lull__reader_open(
+        from->dir, home,
+        (lull_ckpt_id_t){job->row.seq, job->row.step, job->row.origin}, &info);
     *gone = status == LULL_ERR_NOT_FOUND;
     if (status != LULL_OK)
         return status;

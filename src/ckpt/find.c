@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "grow.h"
 #include "reader.h"
+#include "retention.h"
 
 lull_status_t lull__reader_manifest(const lull__dir_t *dir, char **text,
                                     lull__manifest_t *out) {
@@ -32,6 +33,11 @@ static lull_status_t as_damage(lull_status_t status) {
     return status == LULL_ERR_NOT_FOUND ? LULL_ERR_CORRUPT : status;
 }
 
+lull_ckpt_id_t lull__reader_id(const lull__manifest_t *manifest) {
+    return (lull_ckpt_id_t){manifest->seq, manifest->step,
+                            lull__history_row(manifest).origin};
+}
+
 /* Fills in what the manifest of `candidate` says. LULL_ERR_NO_MEMORY is the
  * only failure; all others are noted. */
 static lull_status_t look(const lull__dir_t *root, uint64_t step,
@@ -39,14 +45,16 @@ static lull_status_t look(const lull__dir_t *root, uint64_t step,
     lull__dir_t dir;
     lull__manifest_t manifest;
     char *text;
-    candidate->id = (lull_ckpt_id_t){0, step};
+    candidate->id = (lull_ckpt_id_t){0, step, 0};
     lull_status_t status = lull__dir_open_at(root, candidate->name, &dir);
     if (status == LULL_OK) {
         status = lull__reader_manifest(&dir, &text, &manifest);
         lull__dir_close(&dir);
     }
     if (status == LULL_OK) {
-        candidate->id.seq = manifest.seq;
+        candidate->id = lull__reader_id(&manifest);
+        candidate->id.step = step;
+        candidate->time = manifest.time;
         if (manifest.step != step)
             status = lull__fail(
                 LULL_ERR_CORRUPT, "%s/%s: its manifest is that of step %llu",
@@ -95,10 +103,20 @@ static int by_step_then_kind(const void *a, const void *b) {
     return (x->id.seq > y->id.seq) - (x->id.seq < y->id.seq);
 }
 
-static int by_seq(const void *a, const void *b) {
-    const lull__candidate_t *x = a, *y = b;
+/* What was committed first; 0: it is the same. */
+static int by_commit(const lull__candidate_t *x, const lull__candidate_t *y) {
     if (x->id.seq != y->id.seq)
         return x->id.seq < y->id.seq ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return (x->id.origin > y->id.origin) - (x->id.origin < y->id.origin);
+}
+
+static int by_seq(const void *a, const void *b) {
+    const lull__candidate_t *x = a, *y = b;
+    int order = by_commit(x, y);
+    if (order != 0)
+        return order;
     if (x->tier != y->tier) /* the fastest last: first from the end */
         return x->tier > y->tier ? -1 : 1;
     return strcmp(x->name, y->name);
@@ -167,7 +185,7 @@ static lull_status_t check(const search_t *search,
     if (candidate->status != LULL_OK)
         return lull__fail(candidate->status, "%s", candidate->why);
     lull_status_t status = lull__reader_open(candidate->root, candidate->name,
-                                             candidate->id.seq, &info);
+                                             candidate->id, &info);
     if (status != LULL_OK)
         return status;
     if (search->keep != NULL)
@@ -183,12 +201,30 @@ static void tell(const search_t *search, const lull__candidate_t *row,
         search->options.on_skip(search->options.ctx, row->id, why);
 }
 
+/* Of a checkpoint with before_seq: is it of the one that is meant? */
+static bool is_meant(const search_t *search, const lull__candidate_t *row) {
+    uint64_t origin = search->options.before_origin;
+    return row->id.seq == search->options.before_seq &&
+           (origin == 0 || row->id.origin == origin);
+}
+
+/* Others with its seq are older where they stand before it. */
+static bool is_older(const search_t *search, const lull__candidate_t *row) {
+    for (size_t i = 0; i < search->count; i++)
+        if (is_meant(search, &search->rows[i]))
+            return by_commit(row, &search->rows[i]) < 0;
+    return row->id.seq < search->options.before_seq;
+}
+
 static bool asked_for(const search_t *search, const lull__candidate_t *row) {
     const lull_ckpt_find_options_t *options = &search->options;
     if (options->before_seq == 0 || row->id.seq < options->before_seq)
         return true;
-    return row->id.seq == options->before_seq && options->from_tier > 0 &&
-           row->tier >= options->from_tier;
+    if (row->id.seq > options->before_seq)
+        return false;
+    return is_meant(search, row)
+               ? options->from_tier > 0 && row->tier >= options->from_tier
+               : is_older(search, row);
 }
 
 /* `latest` names it. */
@@ -254,7 +290,7 @@ static lull_status_t find_step(const search_t *search,
     for (size_t i = search->count; i-- > 0;) {
         const lull__candidate_t *row = &search->rows[i];
         if (row->id.step != search->options.step || !asked_for(search, row) ||
-            (damaged != NULL && damaged->id.seq != row->id.seq))
+            (damaged != NULL && by_commit(damaged, row) != 0))
             continue;
         lull_status_t status = check(search, row);
         *out = row;
@@ -404,8 +440,7 @@ static void describe(const lull__dir_t *root,
     lull_status_t status = candidate->status;
     memset(entry, 0, sizeof *entry);
     if (status == LULL_OK)
-        status =
-            lull__reader_open(root, candidate->name, candidate->id.seq, &info);
+        status = lull__reader_open(root, candidate->name, candidate->id, &info);
     else
         lull__fail(status, "%s", candidate->why);
     if (status == LULL_OK) {

@@ -251,8 +251,23 @@ static lull_status_t check_files(lull_ckpt_info_t *info) {
     return LULL_OK;
 }
 
+static lull_status_t check_id(const lull_ckpt_info_t *info, lull_ckpt_id_t id) {
+    lull_ckpt_id_t is = lull__reader_id(&info->manifest);
+    if (id.seq != 0 && is.seq != id.seq)
+        return lull__fail(LULL_ERR_NOT_FOUND,
+                          "%s: it has seq %llu by now, not %llu",
+                          info->dir.path, (unsigned long long)is.seq,
+                          (unsigned long long)id.seq);
+    if (id.origin != 0 && is.origin != id.origin)
+        return lull__fail(LULL_ERR_NOT_FOUND,
+                          "%s: its seq %llu is that of another save, of "
+                          "another run",
+                          info->dir.path, (unsigned long long)is.seq);
+    return LULL_OK;
+}
+
 lull_status_t lull__reader_open(const lull__dir_t *root, const char *name,
-                                uint64_t seq, lull_ckpt_info_t **out) {
+                                lull_ckpt_id_t id, lull_ckpt_info_t **out) {
     lull_ckpt_info_t *info = calloc(1, sizeof *info);
     if (info == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%s", name);
@@ -267,11 +282,8 @@ lull_status_t lull__reader_open(const lull__dir_t *root, const char *name,
             lull__reader_manifest(&info->dir, &info->text, &info->manifest));
     if (status != LULL_OK)
         info->text = NULL;
-    if (status == LULL_OK && seq != 0 && info->manifest.seq != seq)
-        status = lull__fail(
-            LULL_ERR_NOT_FOUND, "%s: it has seq %llu by now, not %llu",
-            info->dir.path, (unsigned long long)info->manifest.seq,
-            (unsigned long long)seq);
+    if (status == LULL_OK)
+        status = check_id(info, id);
     if (status == LULL_OK)
         status = read_votes(info);
     if (status == LULL_OK)
@@ -303,7 +315,7 @@ static lull_status_t open_id(const lull__dir_t *root, lull_ckpt_id_t id,
         if (rows[i].status != LULL_OK)
             status = lull__fail(rows[i].status, "%s", rows[i].why);
         else if (rows[i].id.seq == id.seq)
-            status = lull__reader_open(root, rows[i].name, id.seq, out);
+            status = lull__reader_open(root, rows[i].name, id, out);
     }
     free(rows);
     return status;
@@ -322,7 +334,7 @@ lull_status_t lull_ckpt_info_open(const char *dir, lull_ckpt_id_t id,
     if (status != LULL_OK)
         return status;
     lull__naming_step(name, id.step);
-    status = lull__reader_open(&root, name, id.seq, out);
+    status = lull__reader_open(&root, name, id, out);
     if (status == LULL_ERR_NOT_FOUND)
         status = open_id(&root, id, out);
     lull__dir_close(&root);

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "reader.h"
-#include "retention.h"
 
 static lull_status_t null_given(const char *call) {
     return lull__fail(LULL_ERR_INVALID, "%s: an argument is NULL", call);
@@ -16,13 +15,12 @@ lull_status_t lull_ckpt_info_entry(const lull_ckpt_info_t *info,
         return null_given("lull_ckpt_info_entry");
     const lull__manifest_t *m = &info->manifest;
     memset(out, 0, sizeof *out);
-    out->id = (lull_ckpt_id_t){m->seq, m->step};
+    out->id = lull__reader_id(m);
     out->parent_seq = m->parent;
     out->world = m->world;
     out->files = (uint32_t)(m->file_count + m->vote_count + 1);
     out->bytes = info->bytes;
     out->time = m->time;
-    out->origin = lull__history_row(m).origin;
     out->state = LULL_OK;
     lull__text_copy(out->name, sizeof out->name, info->name);
     return LULL_OK;

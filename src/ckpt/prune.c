@@ -148,7 +148,8 @@ static lull_status_t hold(void *ctx, const lull__history_row_t *row) {
 static void kept(void *ctx, const lull__history_row_t *row) {
     const lull_ckpt_prune_options_t *options = ((pruning_t *)ctx)->options;
     if (options->on_keep != NULL)
-        options->on_keep(options->ctx, (lull_ckpt_id_t){row->seq, row->step},
+        options->on_keep(options->ctx,
+                         (lull_ckpt_id_t){row->seq, row->step, row->origin},
                          lull_last_error());
 }
 

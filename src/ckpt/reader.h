@@ -71,6 +71,7 @@ typedef struct lull__candidate {
     size_t tier;             /* of several roots; 0 */
     lull__entry_name_t name;
     lull_ckpt_id_t id;    /* seq 0: the manifest could not be read */
+    int64_t time;         /* of commit */
     lull_status_t status; /* of reading the manifest */
     char why[256];
 } lull__candidate_t;
@@ -83,13 +84,16 @@ lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
 /* Finds the newest whole one of a directory and opens it, once. */
 lull_status_t lull__find_open(const char *dir, lull_ckpt_info_t **out);
 
-/* Opens the checkpoint in directory `name` and makes the cheap checks. seq 0:
- * any. LULL_ERR_NOT_FOUND: it has another seq. */
+/* Opens the checkpoint in directory `name` and makes the cheap checks. id: its
+ * seq and origin, 0: any. LULL_ERR_NOT_FOUND: it has others. */
 lull_status_t lull__reader_open(const lull__dir_t *root, const char *name,
-                                uint64_t seq, lull_ckpt_info_t **out);
+                                lull_ckpt_id_t id, lull_ckpt_info_t **out);
 
 /* Builds tensors, shards and the index of an info whose votes are parsed. */
 lull_status_t lull__reader_index(lull_ckpt_info_t *info);
+
+/* What a manifest is of. */
+lull_ckpt_id_t lull__reader_id(const lull__manifest_t *manifest);
 
 /* Reads and checks only the manifest; free it and *text. */
 lull_status_t lull__reader_manifest(const lull__dir_t *dir, char **text,

@@ -102,7 +102,7 @@ void grid_save(const grid_t *grid, const uint16_t *whole, lull_ckpt_t **ranks,
 void grid_load(const grid_t *grid, const uint16_t *whole, const char *dir) {
     lull_ckpt_info_t *info;
     assert_ok(
-        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
     for (uint32_t p = 0; p < parts_of(grid); p++) {
         lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
         slice.name = "grid";

@@ -59,7 +59,7 @@ shutil.rmtree("copy0/step-00000012")
 result = local({"data": "text", "ckpt-local": 1, "resume": "auto"},
                ["copy0", "other1"])
 check("mixed up", result.returncode == 1 and
-      "different runs" in result.stderr, result.stderr)
+      "of another run" in result.stderr, result.stderr)
 for step in (12, 8):
     shutil.rmtree(f"node1/step-{step:08}")
 result = local({"data": "text", "ckpt-local": 1, "resume": "auto",

@@ -121,7 +121,7 @@ static void load_alone_finds_it(const char *dir) {
     float was[12], w[12];
     lull_ckpt_slice_t slice = slice_w(was);
     lull_ckpt_info_t *info;
-    lull_ckpt_id_t id = {1, 100};
+    lull_ckpt_id_t id = {1, 100, 0};
     assert_ok(lull_ckpt_info_open(dir, id, &info));
     assert_ok(lull_ckpt_load(info, &slice, 1, NULL));
     snprintf(sub, sizeof sub, "%s/step-00000100", dir);
@@ -192,7 +192,7 @@ static void load_finds_damage_by_itself(void **state) {
     test_file_write(sub, "rank-00001.safetensors", data, n);
     free(data);
     lull_ckpt_info_t *info;
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100, 0}, &info));
     float w[12];
     lull_ckpt_slice_t slice = slice_w(w);
     assert_fails(lull_ckpt_load(info, &slice, 1, NULL), LULL_ERR_CORRUPT,
@@ -223,7 +223,7 @@ static void pipes_and_nulls(void **state) {
                                         "rank-00000.safetensors"};
     char *dir = test_dir("pipes"), path[600];
     lull_ckpt_info_t *info;
-    lull_ckpt_id_t id = {1, 100};
+    lull_ckpt_id_t id = {1, 100, 0};
     size_t bytes;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         write_small(dir, i + 1, 100 + i);
@@ -237,7 +237,7 @@ static void pipes_and_nulls(void **state) {
         assert_int_equal(unlink(path), 0);
     }
     write_small(dir, 9, 900);
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){9, 900}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){9, 900, 0}, &info));
     assert_fails(lull_ckpt_info_state(info, NULL, 0, NULL, 0, &bytes),
                  LULL_ERR_INVALID, "NULL");
     assert_fails(lull_ckpt_info_state(info, "rng", 1, NULL, 0, NULL),
@@ -264,7 +264,7 @@ static void shards_that_do_not_tile(void **state) {
                         .shards = small_shards,
                         .count = 1};
     test_ckpt_write(&ckpt);
-    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1}, &info),
+    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1, 0}, &info),
                  LULL_ERR_CORRUPT, "'w': parts of it are missing");
     test_shard_t twice[2] = {small_shards[1], small_shards[1]};
     ckpt = (test_ckpt_t){.dir = dir,
@@ -274,7 +274,7 @@ static void shards_that_do_not_tile(void **state) {
                          .shards = twice,
                          .count = 2};
     test_ckpt_write(&ckpt);
-    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){2, 2}, &info),
+    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){2, 2, 0}, &info),
                  LULL_ERR_CORRUPT, "stored twice");
     test_shard_t differ[2] = {small_shards[0], small_shards[5]};
     differ[1].global[1] = 5;
@@ -285,7 +285,7 @@ static void shards_that_do_not_tile(void **state) {
                          .shards = differ,
                          .count = 2};
     test_ckpt_write(&ckpt);
-    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){3, 3}, &info),
+    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){3, 3, 0}, &info),
                  LULL_ERR_CORRUPT, "disagree");
     lull_ckpt_meta_t lost = {"x", "y"};
     ckpt = (test_ckpt_t){.dir = dir,
@@ -295,7 +295,7 @@ static void shards_that_do_not_tile(void **state) {
                          .aliases = &lost,
                          .alias_count = 1};
     test_ckpt_write(&ckpt);
-    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){4, 4}, &info),
+    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){4, 4, 0}, &info),
                  LULL_ERR_CORRUPT, "'x'");
     test_dir_remove(dir);
 }

@@ -483,7 +483,7 @@ static void a_reader_keeps_what_it_holds(void **state) {
         lull_ckpt_save_t save = save_of(step, &tensor, 1);
         assert_ok(lull_ckpt_save(ckpt, &save, NULL));
         assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
-        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0},
+        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0},
                                       &held[step - 1]));
     }
     for (uint64_t step = 2; step <= 4; step++) {

@@ -399,7 +399,7 @@ static void replicas_share_the_writing(void **state) {
     close_ranks(ranks, WORLD);
     lull_ckpt_info_t *info;
     assert_ok(
-        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
     lull_ckpt_file_info_t file;
     for (size_t i = 0; lull_ckpt_info_file_at(info, i, &file); i++)
         assert_in_range(file.bytes, sizeof big / WORLD,

@@ -52,7 +52,8 @@ static void frames_that_lie(void **state) {
                                        .shards = &shard,
                                        .count = 1});
         lull_ckpt_info_t *info;
-        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){i + 1, i}, &info));
+        assert_ok(
+            lull_ckpt_info_open(dir, (lull_ckpt_id_t){i + 1, i, 0}, &info));
         lull_ckpt_tensor_info_t tensor;
         assert_true(lull_ckpt_info_tensor_at(info, 0, &tensor));
         assert_string_equal(tensor.codec, "raw");
@@ -223,7 +224,7 @@ static void one_layout(world_t *world, bool large) {
                                    .shards = world->shards,
                                    .count = world->shard_count});
     lull_ckpt_info_t *info;
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1, 0}, &info));
     assert_ok(lull_ckpt_verify(info, NULL, NULL));
     lull_ckpt_slice_t slices[SLICES];
     lull__box_t boxes[SLICES];

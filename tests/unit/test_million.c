@@ -87,7 +87,7 @@ static void restore(const char *dir, const model_t *m, double times[4]) {
     times[0] = now() - begin;
     begin = now();
     assert_ok(
-        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
     assert_int_equal(lull_ckpt_info_tensors(info), m->count);
     times[1] = now() - begin;
     begin = now();

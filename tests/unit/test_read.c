@@ -114,7 +114,7 @@ static void load_refuses(void **state) {
     char *dir = test_dir("read");
     write_small(dir, 1, 1);
     lull_ckpt_info_t *info;
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1, 0}, &info));
     float w[12];
     lull_ckpt_slice_t slice = slice_w(w);
     slice.dtype = LULL_I32;
@@ -175,7 +175,7 @@ static void load_to_a_device(void **state) {
     lull_ckpt_info_t *info;
     lull_device_t *device;
     void *memory;
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 1, 0}, &info));
     assert_ok(lull_device_open("sim:20", &device));
     assert_ok(lull_sim_alloc(device, sizeof back, &memory));
     lull_ckpt_load_options_t options = LULL_CKPT_LOAD_OPTIONS_INIT;
@@ -327,7 +327,7 @@ static void found_where_a_crash_left_it(void **state) {
     assert_ok(lull_ckpt_list(dir, &entries, &count));
     assert_int_equal(count, 1);
     lull_ckpt_entries_free(entries);
-    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100}, &info),
+    assert_fails(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100, 0}, &info),
                  LULL_ERR_NOT_FOUND, "seq 1");
     test_dir_remove(dir);
 }
@@ -353,7 +353,7 @@ static void reader_holds(void **state) {
     char *dir = test_dir("hold"), from[600], to[600], path[700];
     lull_ckpt_info_t *info;
     write_small(dir, 1, 100);
-    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100}, &info));
+    assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){1, 100, 0}, &info));
     snprintf(from, sizeof from, "%s/step-00000100", dir);
     snprintf(to, sizeof to, "%s/.trash-r-0-100", dir);
     snprintf(path, sizeof path, "%s/manifest.json", from);

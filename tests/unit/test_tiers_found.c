@@ -94,6 +94,59 @@ static void a_damaged_copy_gives_way_to_another(void **state) {
                  LULL_ERR_NOT_FOUND, tiers_slower);
 }
 
+/* One checkpoint, seq 1 and step 1, in each of two directories: by two runs,
+ * the one in `newer` a second later. */
+static void two_runs(const char *older, const char *newer) {
+    const char *dirs[] = {older, newer};
+    for (uint64_t i = 0; i < 2; i++) {
+        lull_ckpt_options_t options = test_options(dirs[i], 0, 1);
+        lull_ckpt_t *ckpt;
+        options.run_id = i == 0 ? "one" : "two";
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        if (i == 1)
+            sleep(1); /* times are whole seconds */
+        test_tiers_save(&ckpt, 1, 1, i + 1);
+        assert_ok(lull_ckpt_close(ckpt));
+        lull_ckpt_destroy(ckpt);
+    }
+}
+
+/* Equal numbers do not make a copy. */
+static void another_run_has_the_same_number(void **state) {
+    (void)state;
+    const char *dirs[] = {tiers_fast, tiers_slow};
+    lull_ckpt_find_options_t find = LULL_CKPT_FIND_OPTIONS_INIT;
+    lull_ckpt_id_t newer, older, id;
+    lull_ckpt_info_t *info;
+    size_t index;
+    two_runs(tiers_fast, tiers_slow);
+    /* The one committed last, though it is in the slower tier. */
+    assert_ok(lull_ckpt_find_in(dirs, 2, NULL, &newer, &index));
+    assert_int_equal(index, 1);
+    assert_int_equal(test_tiers_version(dirs[index], newer), 2);
+    /* Before it comes the other one, which is not taken for it. */
+    find.before_seq = newer.seq;
+    find.before_origin = newer.origin;
+    find.from_tier = index + 1;
+    assert_ok(lull_ckpt_find_in(dirs, 2, &find, &older, &index));
+    assert_int_equal(index, 0);
+    assert_int_equal(test_tiers_version(dirs[index], older), 1);
+    assert_true(older.seq == newer.seq && older.step == newer.step &&
+                older.origin != newer.origin);
+    find.before_origin = older.origin;
+    find.from_tier = index + 1;
+    assert_fails(lull_ckpt_find_in(dirs, 2, &find, &id, &index),
+                 LULL_ERR_NOT_FOUND, tiers_fast);
+    assert_fails(lull_ckpt_info_open(tiers_fast, newer, &info),
+                 LULL_ERR_NOT_FOUND, "another run");
+    /* Where it is damaged, a search for the step does not give the other. */
+    tiers_flip(tiers_slow, 1, "rank-00000.json", 40);
+    find = (lull_ckpt_find_options_t)LULL_CKPT_FIND_OPTIONS_INIT;
+    find.step = 1;
+    assert_fails(lull_ckpt_find_in(dirs, 2, &find, &id, &index),
+                 LULL_ERR_CORRUPT, tiers_slow);
+}
+
 int main(void) {
     /* Many drains: a disk would only add time. */
     if (access("/dev/shm", W_OK) == 0)
@@ -103,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(resumed_from_the_slow_tier),
         TEST(a_damaged_copy_gives_way_to_another),
+        TEST(another_run_has_the_same_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static void merge_into(uint32_t into, const char *codec) {
     lull_ckpt_info_t *info;
     lull_ckpt_shard_info_t shard;
     assert_ok(lull_ckpt_info_open(tiers_slower,
-                                  (lull_ckpt_id_t){LULL_LATEST, 0}, &info));
+                                  (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
     bool seen[TIERS_WORLD] = {0};
     for (size_t i = 0; lull_ckpt_info_shard_at(info, "rows", i, &shard); i++) {
         seen[shard.rank] = true;
@@ -121,7 +121,7 @@ static void damage_of_merged_files_is_named(void **state) {
         data[at] ^= 0x41;
         test_spit(path, data, n);
         lull_status_t status =
-            lull_ckpt_info_open(tiers_slow, (lull_ckpt_id_t){1, 1}, &info);
+            lull_ckpt_info_open(tiers_slow, (lull_ckpt_id_t){1, 1, 0}, &info);
         if (status == LULL_OK) {
             status = lull_ckpt_verify(info, NULL, NULL);
             lull_ckpt_info_destroy(info);

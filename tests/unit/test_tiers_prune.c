@@ -127,7 +127,8 @@ static void a_reader_is_named_as_a_reason(void **state) {
     tiers_setting_t plain = {0};
     lull_ckpt_info_t *info;
     run(&plain, 0, 2);
-    assert_ok(lull_ckpt_info_open(tiers_fast, (lull_ckpt_id_t){1, 1}, &info));
+    assert_ok(
+        lull_ckpt_info_open(tiers_fast, (lull_ckpt_id_t){1, 1, 0}, &info));
     assert_int_equal(prune(tiers_fast, 1, false), 0);
     assert_int_equal(kept, 1u << 1);
     lull_ckpt_info_destroy(info);
