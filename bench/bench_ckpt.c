@@ -2,9 +2,10 @@
  * warm torch.save and fsync, fio, and lull's own synchronous saves. Called by
  * bench/run.sh ckpt:
  *
- *     bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR] --torch SCRIPT
+ *     bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR]
+ *                [--only PART,...] [--mib N] --torch SCRIPT
  *
- * DIR (default: the current one) gets a new folder to write in, about four
+ * PARTs are those of the table below; N, the one size to measure. DIR (default: the current one) gets a new folder to write in, about four
  * times the size at hand; all of it is removed. A round runs every contender
  * once, so that what the disk does meanwhile meets all of them, and each of
  * them begins when the disk has come to rest. */
@@ -28,6 +29,17 @@ const scale_t *scale = &scales[0];
 
 static const char *script; /* torch_save.py */
 
+/* What can be measured alone. */
+enum { ROUNDS, RESTORE, CODEC, RUNS, BESIDE, MANY, PARTS_OF_ALL };
+static const char *const parts[] = {"rounds", "restore", "codec",
+                                    "runs",   "beside",  "many"};
+static unsigned wanted = (1u << PARTS_OF_ALL) - 1;
+static size_t only_mib; /* 0: all sizes */
+
+static bool wants(int part) {
+    return (wanted >> part & 1) != 0;
+}
+
 /* ---- blocked time and bandwidth ---- */
 
 typedef struct figures {
@@ -49,6 +61,17 @@ static void durable_pair(lull_ckpt_t *ckpt, figures_t *f) {
     add(&f->fio_write, fio_write(state.bytes));
 }
 
+/* Each goes first in every other pair. */
+static void restore_pair(char *to, figures_t *f) {
+    bool first = f->restore.n % 2 == 0;
+    settle();
+    if (first)
+        add(&f->restore, restore(to));
+    add(&f->fio_read, fio_read(state.bytes));
+    if (!first)
+        add(&f->restore, restore(to));
+}
+
 static void one_round(lull_ckpt_t *ckpt, double cycle, char *to, figures_t *f) {
     settle();
     double torch_ms = 1e3 * torch_save();
@@ -64,9 +87,7 @@ static void one_round(lull_ckpt_t *ckpt, double cycle, char *to, figures_t *f) {
     settle();
     add(&f->eager_ms, 1e3 * eager_save(ckpt));
     durable_pair(ckpt, f);
-    settle();
-    add(&f->restore, restore(to));
-    add(&f->fio_read, fio_read(state.bytes));
+    restore_pair(to, f);
 }
 
 static void show_blocked(const figures_t *f) {
@@ -93,7 +114,8 @@ static void show_blocked(const figures_t *f) {
 
 static void show(const figures_t *f) {
     char name[64];
-    show_blocked(f);
+    if (wants(ROUNDS))
+        show_blocked(f);
     snprintf(name, sizeof name, "sync/%s/host", size_name(state.bytes));
     emit_more(name, (row_t){.metric = "durable_GBps",
                             .unit = "GB/s",
@@ -132,9 +154,11 @@ static double measure(bool largest, char *to) {
     memset(&f, 0, sizeof f);
     lull_ckpt_t *ckpt = open_engine(NULL, NULL);
     double cycle = warm_up(ckpt);
-    for (int i = 0; i < scale->rounds; i++)
+    for (int i = 0; i < scale->rounds && wants(ROUNDS); i++)
         one_round(ckpt, cycle, to, &f);
-    for (int i = scale->rounds; largest && i < scale->pairs; i++)
+    for (int i = f.restore.n; i < scale->pairs && wants(RESTORE); i++)
+        restore_pair(to, &f);
+    while (f.sync_ms.n < (largest ? scale->pairs : scale->rounds))
         durable_pair(ckpt, &f);
     show(&f);
     close_engine(ckpt);
@@ -230,30 +254,44 @@ static void measure_size(size_t mib) {
         fail("no memory");
     double drain = measure(is_largest(mib), to);
     free(to);
-    if (mib <= 512) {
+    if (mib <= 512 && wants(CODEC))
         measure_codec("expo");
+    if (mib <= 512 && wants(RUNS))
         measure_runs(has_torch, drain);
-    }
     torch_end();
     free(state.data);
     folder_empty();
 }
 
+static void measure_sizes(void) {
+    if (!wants(ROUNDS) && !wants(RESTORE) && !wants(CODEC) && !wants(RUNS))
+        return;
+    for (int i = 0; i < 4 && scale->sizes[i] > 0; i++)
+        if (only_mib == 0 || only_mib == scale->sizes[i])
+            measure_size(scale->sizes[i]);
+}
+
 static void measure_rest(void) {
     make_state(scale->beside * MIB);
-    measure_beside();
+    if (wants(BESIDE))
+        measure_beside();
     free(state.data);
     folder_empty();
     make_state(MIB);
-    measure_many();
+    if (wants(MANY))
+        measure_many();
     free(state.data);
     folder_empty();
 }
 
 static void usage(void) {
     fputs("usage: bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR] "
-          "--torch bench/torch_save.py\n",
+          "[--only PART,...] [--mib N] --torch bench/torch_save.py\n"
+          "parts:",
           stderr);
+    for (int i = 0; i < PARTS_OF_ALL; i++)
+        fprintf(stderr, " %s", parts[i]);
+    fputc('\n', stderr);
     exit(2);
 }
 
@@ -265,6 +303,18 @@ static bool parse_scale(const char *option) {
         }
     }
     return false;
+}
+
+static void parse_parts(char *list) {
+    wanted = 0;
+    for (char *word = strtok(list, ","); word; word = strtok(NULL, ",")) {
+        int part = 0;
+        while (part < PARTS_OF_ALL && strcmp(word, parts[part]) != 0)
+            part++;
+        if (part == PARTS_OF_ALL)
+            usage();
+        wanted |= 1u << part;
+    }
 }
 
 static void parse(int argc, char **argv) {
@@ -283,6 +333,10 @@ static void parse(int argc, char **argv) {
             under = argv[++i];
         } else if (strcmp(argv[i], "--torch") == 0) {
             script = argv[++i];
+        } else if (strcmp(argv[i], "--only") == 0) {
+            parse_parts(argv[++i]);
+        } else if (strcmp(argv[i], "--mib") == 0) {
+            only_mib = strtoul(argv[++i], NULL, 10);
         } else {
             usage();
         }
@@ -304,8 +358,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     if (figures_json != NULL)
         fputs("[", figures_json);
-    for (int i = 0; i < 4 && scale->sizes[i] > 0; i++)
-        measure_size(scale->sizes[i]);
+    measure_sizes();
     measure_rest();
     if (figures_json != NULL) {
         fputs("\n]\n", figures_json);
