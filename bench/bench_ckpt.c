@@ -5,10 +5,15 @@
  *     bench_ckpt [--json FILE] [--quick | --smoke] [--dir DIR]
  *                [--only PART,...] [--mib N] --torch SCRIPT
  *
- * PARTs are those of the table below; N, the one size to measure. DIR (default: the current one) gets a new folder to write in, about four
- * times the size at hand; all of it is removed. A round runs every contender
- * once, so that what the disk does meanwhile meets all of them, and each of
- * them begins when the disk has come to rest. */
+ * PARTs are those of the table below; N, the one size to measure. DIR
+ * (default: the current one) gets a new folder to write in, about four times
+ * the size at hand; all of it is removed. A round runs every contender once, so
+ * that what the disk does meanwhile meets all of them, and each of them begins
+ * when the disk has come to rest.
+ *
+ * Restores go to memory that was touched before, as a trainer's parameters
+ * are; restore_fresh tells what they take where it was not, page faults
+ * included. fio reads into four buffers of its own, of small pages. */
 #include <lull/lull.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -44,7 +49,7 @@ static bool wants(int part) {
 
 typedef struct figures {
     series_t torch_ms, lazy_ms, eager_ms, sync_ms;
-    series_t durable, fio_write, restore, fio_read;
+    series_t durable, fio_write, restore, restore_fresh, fio_read;
     series_t torch_lazy; /* a torch.save of the round, for each lazy one */
 } figures_t;
 
@@ -70,6 +75,8 @@ static void restore_pair(char *to, figures_t *f) {
     add(&f->fio_read, fio_read(state.bytes));
     if (!first)
         add(&f->restore, restore(to));
+    if (state.bytes <= 1024 * MIB) /* else memory would not suffice */
+        add(&f->restore_fresh, restore_fresh());
 }
 
 static void one_round(lull_ckpt_t *ckpt, double cycle, char *to, figures_t *f) {
@@ -125,6 +132,11 @@ static void show(const figures_t *f) {
     emit_more(name, (row_t){.metric = "restore_GBps",
                             .unit = "GB/s",
                             .ours = &f->restore,
+                            .baseline = "fio read",
+                            .theirs = &f->fio_read});
+    emit_more(name, (row_t){.metric = "restore_fresh_GBps",
+                            .unit = "GB/s",
+                            .ours = &f->restore_fresh,
                             .baseline = "fio read",
                             .theirs = &f->fio_read});
 }
@@ -252,6 +264,7 @@ static void measure_size(size_t mib) {
     char *to = malloc(state.bytes);
     if (to == NULL)
         fail("no memory");
+    memset(to, 1, state.bytes);
     double drain = measure(is_largest(mib), to);
     free(to);
     if (mib <= 512 && wants(CODEC))

@@ -112,6 +112,8 @@ double sync_save(lull_ckpt_t *ckpt);
 double eager_save(lull_ckpt_t *ckpt);
 /* GB/s of loading the newest checkpoint to `to`, verified. */
 double restore(char *to);
+/* ... to memory that nobody touched yet. */
+double restore_fresh(void);
 
 /* ---- the groups of rows ---- */
 
