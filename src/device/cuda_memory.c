@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "cuda.h"
 #include "numa.h"
-
-#define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct lull__cuda_staging {
     struct lull__cuda_staging *next;
@@ -32,21 +31,12 @@ static size_t piece_rest(const char *data, size_t bytes) {
     return least(rest, bytes);
 }
 
-/* Maps `bytes` on a huge page's boundary, faulted in. */
+/* Faulted in, near the device. */
 static char *map_pages(size_t bytes, int node) {
-    if (bytes > SIZE_MAX - HUGE_PAGE)
+    char *data = lull__pages_alloc(bytes);
+    if (data == NULL)
         return NULL;
-    char *raw = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (raw == MAP_FAILED)
-        return NULL;
-    size_t before = HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE;
-    char *data = raw + before;
-    munmap(raw, before);
-    if (HUGE_PAGE - before > 0)
-        munmap(data + bytes, HUGE_PAGE - before);
     lull__numa_prefer(data, bytes, node);
-    (void)madvise(data, bytes, MADV_HUGEPAGE);
     /* A child's copy-on-write must not move pages under the device. */
     (void)madvise(data, bytes, MADV_DONTFORK);
     memset(data, 0, bytes);
@@ -148,7 +138,7 @@ static void staging_free(lull_device_t *base, void *data, size_t bytes) {
     if (staging == NULL)
         return;
     unpin(device, staging);
-    munmap(staging->data, staging->bytes);
+    lull__pages_free(staging->data, staging->bytes);
     free(staging);
 }
 

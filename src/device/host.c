@@ -1,22 +1,19 @@
 /* The host as a device: memory is memory, copies are done at once. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "device.h"
 
 static lull_status_t staging_alloc(lull_device_t *device, size_t bytes,
                                    void **out, const char **note) {
     (void)device;
-    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED)
-        return lull__fail_errno(errno, "allocating %zu bytes of staging",
-                                bytes);
+    void *data = lull__pages_alloc(bytes);
+    if (data == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "allocating %zu bytes of staging",
+                          bytes);
     /* Faults are paid here, once, not in the first save. */
-    (void)madvise(data, bytes, MADV_HUGEPAGE);
     memset(data, 0, bytes);
     *out = data;
     *note = NULL;
@@ -25,8 +22,7 @@ static lull_status_t staging_alloc(lull_device_t *device, size_t bytes,
 
 static void staging_free(lull_device_t *device, void *data, size_t bytes) {
     (void)device;
-    if (data != NULL)
-        munmap(data, bytes);
+    lull__pages_free(data, bytes);
 }
 
 static lull_status_t event_record(lull_device_t *device, lull_stream_t stream,

@@ -36,6 +36,7 @@ WRAP(void *, realloc, (void *old, size_t bytes), (old, bytes))
 WRAP(void *, reallocarray, (void *old, size_t number, size_t bytes),
      (old, number, bytes))
 WRAP(void *, aligned_alloc, (size_t align, size_t bytes), (align, bytes))
+WRAP(void *, lull__pages_alloc, (size_t bytes), (bytes))
 WRAP(char *, strdup, (const char *text), (text))
 WRAP(char *, strndup, (const char *text, size_t most), (text, most))
 
