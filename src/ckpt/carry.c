@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/pages.h"
 #include "pool.h"
 
 #define SECTOR 4096u
@@ -46,8 +47,9 @@ static lull_status_t fetch(batch_t *batch, unsigned worker, size_t source,
         uint64_t end = begin + count * LULL__BLOCK_BYTES;
         end = end < all ? end : all;
         uint64_t n = end - from < bytes ? end - from : bytes;
-        /* Whole blocks need no second place. */
-        bool whole = begin == from && n == end - begin;
+        /* Whole blocks need no second place, where they can be read to. */
+        bool whole =
+            begin == from && n == end - begin && (uintptr_t)to % SECTOR == 0;
         char *at = whole ? to : batch->blocks[worker];
         status = lull__reader_blocks(info, source, first, count,
                                      &batch->direct[worker], at);
@@ -262,8 +264,8 @@ static lull_status_t run_files(lull__carry_t *carry) {
     batch.threads = carry->threads < THREADS_MAX ? carry->threads : THREADS_MAX;
     for (unsigned i = 0; i < batch.threads; i++) {
         batch.direct[i] = (lull__direct_t)LULL__DIRECT_INIT(&batch.known);
-        batch.buffers[i] = aligned_alloc(SECTOR, CHUNK);
-        batch.blocks[i] = aligned_alloc(SECTOR, CHUNK);
+        batch.buffers[i] = lull__pages_alloc(CHUNK);
+        batch.blocks[i] = lull__pages_alloc(CHUNK);
         if (batch.buffers[i] == NULL || batch.blocks[i] == NULL)
             status = lull__fail(LULL_ERR_NO_MEMORY, "%s: buffers of a drain",
                                 carry->to->path);
@@ -277,8 +279,8 @@ static lull_status_t run_files(lull__carry_t *carry) {
     }
     for (unsigned i = 0; i < batch.threads; i++) {
         lull__direct_close(&batch.direct[i]);
-        free(batch.buffers[i]);
-        free(batch.blocks[i]);
+        lull__pages_free(batch.buffers[i], CHUNK);
+        lull__pages_free(batch.blocks[i], CHUNK);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "device/device.h"
 #include "load_plan.h"
 #include "pool.h"
@@ -17,6 +18,8 @@
 typedef struct worker {
     char *blocks; /* room for LULL__READ_BLOCKS blocks, or their frames' raw
                      data; page-aligned */
+    char *stored; /* coded frames as they are on disk; NULL until needed */
+    size_t stored_bytes;
     lull__direct_t direct;
     void *queue;                   /* the device's; unused on the host */
     lull_codec_scratch_t *scratch; /* NULL until a frame is met */
@@ -86,8 +89,8 @@ static lull_status_t settle(loader_t *loader, worker_t *worker) {
 /* ---- Raw shards ---- */
 
 /* Where blocks can be read straight to: when one row takes them all. */
-static void *direct(const loader_t *loader, const lull__load_unit_t *unit,
-                    uint64_t begin, uint64_t end) {
+static void *straight(const loader_t *loader, const lull__load_unit_t *unit,
+                      uint64_t begin, uint64_t end) {
     const lull__load_piece_t *piece = &loader->plan.pieces[unit->piece];
     uint64_t from, to;
     if (loader->device != NULL || unit->pieces != 1 ||
@@ -124,23 +127,25 @@ static lull_status_t place_block(loader_t *loader, worker_t *worker,
     return status;
 }
 
-/* Each block is placed while it still lies in the cache that hashing brought
- * it to. */
+/* Past the page cache by the worker's own large pages, each block placed while
+ * it lies in the cache that hashing brought it to; through the page cache,
+ * which copies already, straight to its place. */
 static lull_status_t load_blocks(loader_t *loader, worker_t *worker,
                                  const lull__load_unit_t *unit) {
     const lull_ckpt_info_t *info = loader->info;
     uint64_t begin = unit->first * LULL__BLOCK_BYTES;
     uint64_t end = begin + lull__reader_block_bytes(info, unit->file,
                                                     unit->first, unit->count);
-    char *to = direct(loader, unit, begin, end);
-    bool in_place = to != NULL && lull__direct_takes(&worker->direct, to);
-    char *data = in_place ? to : worker->blocks;
+    char *to = lull__direct_refused(&worker->direct)
+                   ? straight(loader, unit, begin, end)
+                   : NULL;
+    char *data = to != NULL ? to : worker->blocks;
     lull_status_t status = lull__reader_blocks(
         info, unit->file, unit->first, unit->count, &worker->direct, data);
     for (uint64_t i = 0; status == LULL_OK && i < unit->count; i++) {
         const char *block = data + i * LULL__BLOCK_BYTES;
         status = lull__reader_check(info, unit->file, unit->first + i, block);
-        if (status == LULL_OK && !in_place)
+        if (status == LULL_OK && to == NULL)
             status = place_block(loader, worker, unit, unit->first + i, block);
     }
     return status;
@@ -196,6 +201,20 @@ static lull_status_t decode_frames(loader_t *loader, worker_t *worker,
     return LULL_OK;
 }
 
+/* Room for so many bytes at worker->stored. */
+static lull_status_t need_stored(worker_t *worker, uint64_t bytes) {
+    if (bytes <= worker->stored_bytes)
+        return LULL_OK;
+    lull__pages_free(worker->stored, worker->stored_bytes);
+    worker->stored_bytes = 0;
+    worker->stored = lull__pages_alloc(bytes);
+    if (worker->stored == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "frames of %llu bytes",
+                          (unsigned long long)bytes);
+    worker->stored_bytes = bytes;
+    return LULL_OK;
+}
+
 static lull_status_t load_frames(loader_t *loader, worker_t *worker,
                                  const lull__load_unit_t *unit) {
     const lull__shard_t *shard = unit->shard;
@@ -215,21 +234,17 @@ static lull_status_t load_frames(loader_t *loader, worker_t *worker,
                                  : (begin + bytes + LULL__BLOCK_BYTES - 1) /
                                            LULL__BLOCK_BYTES -
                                        first;
-    char *stored = aligned_alloc(4096, (blocks + 1) * LULL__BLOCK_BYTES);
-    if (stored == NULL)
-        return lull__fail(LULL_ERR_NO_MEMORY, "frames of %llu bytes",
-                          (unsigned long long)bytes);
-    if (blocks > 0)
+    status = need_stored(worker, (blocks + 1) * LULL__BLOCK_BYTES);
+    if (status == LULL_OK && blocks > 0)
         status = lull__reader_blocks(loader->info, unit->file, first, blocks,
-                                     &worker->direct, stored);
+                                     &worker->direct, worker->stored);
     if (status == LULL_OK)
         status = lull__reader_check_all(loader->info, unit->file, first, blocks,
-                                        stored);
+                                        worker->stored);
     if (status == LULL_OK)
-        status = decode_frames(loader, worker, unit,
-                               stored + (begin - first * LULL__BLOCK_BYTES),
-                               raw_end);
-    free(stored);
+        status = decode_frames(
+            loader, worker, unit,
+            worker->stored + (begin - first * LULL__BLOCK_BYTES), raw_end);
     uint64_t low = unit->first * LULL__FRAME_BYTES;
     uint64_t high = low + unit->count * LULL__FRAME_BYTES;
     for (size_t i = 0; status == LULL_OK && i < unit->pieces; i++)
@@ -440,7 +455,7 @@ static lull_status_t alloc_blocks(loader_t *loader, char **out) {
         if (status != LULL_OK)
             return status;
     } else {
-        blocks = aligned_alloc(4096, BLOCKS_BYTES);
+        blocks = lull__pages_alloc(BLOCKS_BYTES);
         if (blocks == NULL)
             return lull__fail(LULL_ERR_NO_MEMORY, "a buffer for reading");
     }
@@ -453,7 +468,7 @@ static void free_blocks(loader_t *loader, char *blocks) {
         loader->device->memory->staging_free(loader->device, blocks,
                                              BLOCKS_BYTES);
     else
-        free(blocks);
+        lull__pages_free(blocks, BLOCKS_BYTES);
 }
 
 static void free_workers(loader_t *loader) {
@@ -463,6 +478,8 @@ static void free_workers(loader_t *loader) {
             loader->device->exec->queue_destroy(loader->device,
                                                 loader->workers[i].queue);
         free_blocks(loader, loader->workers[i].blocks);
+        lull__pages_free(loader->workers[i].stored,
+                         loader->workers[i].stored_bytes);
         lull__direct_close(&loader->workers[i].direct);
         lull_codec_scratch_destroy(loader->workers[i].scratch);
     }

@@ -10,7 +10,7 @@
 #include "naming.h"
 #include "vote.h"
 
-#define LULL__READ_BLOCKS 8u /* hashed blocks in one read, at most */
+#define LULL__READ_BLOCKS 4u /* hashed blocks in one read, at most */
 
 /* Files stay open unless there are more: then they are opened when needed. */
 #define LULL__OPEN_FILES_MAX 512u

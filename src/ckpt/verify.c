@@ -6,11 +6,13 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "pool.h"
 #include "reader.h"
 #include "safetensors.h"
 
 #define THREADS 4u
+#define BUFFER_BYTES ((size_t)LULL__READ_BLOCKS * LULL__BLOCK_BYTES)
 
 typedef struct verifier {
     const lull_ckpt_info_t *info;
@@ -188,8 +190,7 @@ lull_status_t lull_ckpt_verify(const lull_ckpt_info_t *info,
     bool whole = verifier.first != NULL;
     for (unsigned i = 0; i < THREADS; i++) {
         verifier.direct[i] = (lull__direct_t)LULL__DIRECT_INIT(&verifier.known);
-        verifier.buffers[i] =
-            aligned_alloc(4096, LULL__READ_BLOCKS * LULL__BLOCK_BYTES);
+        verifier.buffers[i] = lull__pages_alloc(BUFFER_BYTES);
         whole = whole && verifier.buffers[i] != NULL;
     }
     if (whole) {
@@ -209,7 +210,7 @@ lull_status_t lull_ckpt_verify(const lull_ckpt_info_t *info,
     }
     for (unsigned i = 0; i < THREADS; i++) {
         lull__direct_close(&verifier.direct[i]);
-        free(verifier.buffers[i]);
+        lull__pages_free(verifier.buffers[i], BUFFER_BYTES);
     }
     free(verifier.first);
     return status;

@@ -9,41 +9,17 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define SECTOR 4096u /* offsets and lengths; no disk has larger ones */
-#define LEAST_ALIGN 16u
+#define SECTOR 4096u /* no disk has larger ones */
 #define MOST_AT_ONCE ((uint64_t)1 << 30)
 
-static bool refused(const lull__direct_t *direct) {
+bool lull__direct_refused(const lull__direct_t *direct) {
     return __atomic_load_n(&direct->known->refused, __ATOMIC_RELAXED);
-}
-
-static unsigned align_of(const lull__direct_t *direct) {
-    unsigned align = __atomic_load_n(&direct->known->align, __ATOMIC_RELAXED);
-    return align > LEAST_ALIGN ? align : LEAST_ALIGN;
-}
-
-bool lull__direct_takes(const lull__direct_t *direct, const void *data) {
-    return refused(direct) || (uintptr_t)data % align_of(direct) == 0;
 }
 
 static void refuse(lull__direct_t *direct, const lull__file_t *file, int rc) {
     if (!__atomic_exchange_n(&direct->known->refused, true, __ATOMIC_RELAXED))
         lull__log(LULL_LOG_INFO, "%s/%s: read through the page cache: %s",
                   file->dir->path, file->name, strerrordesc_np(-rc));
-}
-
-/* EINVAL for this memory: what is asked of it from now on. False: it was
- * aligned as well as can be. */
-static bool raise_align(lull__direct_t *direct, const void *data) {
-    static const unsigned steps[] = {512, SECTOR};
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        if ((uintptr_t)data % steps[i] != 0) {
-            if (align_of(direct) < steps[i])
-                __atomic_store_n(&direct->known->align, steps[i],
-                                 __ATOMIC_RELAXED);
-            return true;
-        }
-    return false;
 }
 
 /* Opens the file unless it is the one that is open. */
@@ -83,8 +59,7 @@ static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
         if (n == -EFAULT) /* memory of a driver: only copies reach it */
             return LULL_OK;
         if (n == -EINVAL || n == -EOPNOTSUPP) {
-            if (n == -EOPNOTSUPP || !raise_align(direct, data))
-                refuse(direct, file, (int)n);
+            refuse(direct, file, (int)n);
             return LULL_OK;
         }
         if (n < 0)
@@ -102,8 +77,8 @@ lull_status_t lull__direct_read(lull__direct_t *direct,
                                 uint64_t bytes, uint64_t offset) {
     uint64_t done = 0, whole = bytes - bytes % SECTOR;
     lull_status_t status = LULL_OK;
-    if (whole > 0 && offset % SECTOR == 0 && !refused(direct) &&
-        lull__direct_takes(direct, data) && use(direct, plain))
+    if (whole > 0 && offset % SECTOR == 0 && (uintptr_t)data % SECTOR == 0 &&
+        !lull__direct_refused(direct) && use(direct, plain))
         status = sectors(direct, data, whole, offset, &done);
     if (status != LULL_OK || done == bytes)
         return status;

@@ -1,5 +1,5 @@
-/* Reads that go past the page cache, straight to where the bytes are wanted,
- * as far as the file system lets them; the rest goes through the cache. */
+/* Reads that go past the page cache, as far as the file system lets them; the
+ * rest goes through the cache. */
 #ifndef LULL__DIRECT_H
 #define LULL__DIRECT_H
 
@@ -8,8 +8,7 @@
 /* What several threads have learnt about the file system; all zero to begin
  * with. */
 typedef struct lull__direct_known {
-    bool refused;   /* atomic, as all here: no direct reads */
-    unsigned align; /* memory that was refused so far needs as much; 0: none */
+    bool refused; /* atomic: no direct reads */
 } lull__direct_known_t;
 
 /* One thread's: the file it read last, opened a second time. */
@@ -21,12 +20,12 @@ typedef struct lull__direct {
 #define LULL__DIRECT_INIT(known_) \
     { (known_), LULL__FILE_CLOSED }
 
-/* Can whole sectors be read to `data` without another copy, as far as is
- * known? A false answer is for speed only: any memory may be given. */
-bool lull__direct_takes(const lull__direct_t *direct, const void *data);
+/* Is it known that all goes through the cache? */
+bool lull__direct_refused(const lull__direct_t *direct);
 
-/* As lull__file_read. `plain` is the same file, open; its name must live as
- * long as `direct`. */
+/* As lull__file_read. `data` on a page's boundary, and best in large pages
+ * (base/pages.h); else all goes through the cache. `plain` is the same file,
+ * open; its name must live as long as `direct`. */
 lull_status_t lull__direct_read(lull__direct_t *direct,
                                 const lull__file_t *plain, void *data,
                                 uint64_t bytes, uint64_t offset);

@@ -14,7 +14,7 @@ enum { SECTOR = 4096, BYTES = 5 * SECTOR + 100 };
 static struct {
     int open_error;     /* of opening with O_DIRECT */
     int read_error;     /* of reading so */
-    uint64_t align;     /* of memory */
+    bool strict;        /* takes no memory */
     size_t most;        /* bytes of a direct read; 0: all */
     unsigned interrupt; /* so many direct reads */
     int direct_fd;
@@ -46,7 +46,7 @@ static ssize_t disk_read(const lull__io_t *io, int fd, void *data, size_t bytes,
     if (disk.read_error != 0)
         return -disk.read_error;
     if (offset % SECTOR != 0 || bytes % SECTOR != 0 ||
-        (uintptr_t)data % disk.align != 0)
+        (uintptr_t)data % SECTOR != 0 || disk.strict)
         return -EINVAL;
     disk.direct_reads++;
     if (disk.most > 0 && bytes > disk.most)
@@ -71,7 +71,6 @@ static int begin(void **state) {
     ops.open = disk_open;
     ops.read = disk_read;
     memset(&disk, 0, sizeof disk);
-    disk.align = 4;
     disk.direct_fd = -1;
     known = (lull__direct_known_t){0};
     direct = (lull__direct_t)LULL__DIRECT_INIT(&known);
@@ -111,31 +110,13 @@ static void reads(void *to, uint64_t bytes, uint64_t offset, unsigned directly,
 static void whole_sectors_are_read_directly(void **state) {
     (void)state;
     reads(back, 5 * SECTOR, 0, 1, 0);
-    reads(back + 16, 3 * SECTOR, SECTOR, 1, 0);
+    reads(back + SECTOR, 3 * SECTOR, SECTOR, 1, 0);
     reads(back, BYTES - SECTOR, SECTOR, 1, 1); /* with the odd tail */
     reads(back, 100, 5 * SECTOR, 0, 1);
     reads(back, SECTOR, 1, 0, 1);
-    reads(back + 1, SECTOR, 0, 0, 1); /* memory of no use */
+    reads(back + 512, SECTOR, 0, 0, 1); /* memory of no use */
     assert_int_equal(disk.opened, 1);
     assert_false(known.refused);
-}
-
-static void stricter_memory_is_learnt(void **state) {
-    (void)state;
-    disk.align = 512;
-    assert_true(lull__direct_takes(&direct, back + 16));
-    reads(back + 16, SECTOR, 0, 0, 1);
-    assert_false(lull__direct_takes(&direct, back + 16));
-    assert_true(lull__direct_takes(&direct, back + 512));
-    reads(back + 512, SECTOR, 0, 1, 0);
-    disk.align = SECTOR;
-    reads(back + 512, SECTOR, 0, 0, 1);
-    assert_false(lull__direct_takes(&direct, back + 512));
-    reads(back, SECTOR, 0, 1, 0);
-    disk.align = UINT64_MAX; /* nothing is good enough */
-    reads(back, SECTOR, 0, 0, 1);
-    assert_true(known.refused);
-    assert_true(lull__direct_takes(&direct, back + 1)); /* no copy for it */
 }
 
 static void refused_it_goes_through_the_cache(void **state) {
@@ -149,7 +130,12 @@ static void refused_it_goes_through_the_cache(void **state) {
     known.refused = false;
     disk.read_error = EOPNOTSUPP;
     reads(back, BYTES, 0, 0, 1);
-    assert_true(known.refused);
+    assert_true(lull__direct_refused(&direct));
+    known.refused = false;
+    disk.read_error = 0;
+    disk.strict = true;
+    reads(back, BYTES, 0, 0, 1);
+    assert_true(lull__direct_refused(&direct));
 }
 
 static void memory_of_a_driver_is_copied_to(void **state) {
@@ -185,7 +171,6 @@ int main(void) {
 #define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         WITH_FILE(whole_sectors_are_read_directly),
-        WITH_FILE(stricter_memory_is_learnt),
         WITH_FILE(refused_it_goes_through_the_cache),
         WITH_FILE(memory_of_a_driver_is_copied_to),
         WITH_FILE(short_and_interrupted_reads_go_on),
