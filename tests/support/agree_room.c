@@ -34,11 +34,11 @@ void agree_room_fini(agree_room_t *room) {
     pthread_mutex_destroy(&room->lock);
 }
 
-/* With the lock held, as all below. */
-static void post(agree_room_t *room, const lull_ckpt_agree_t *call) {
+/* With the lock held, as all below. False: no memory. */
+static bool post(agree_room_t *room, const lull_ckpt_agree_t *call) {
     agree_message_t *message = malloc(sizeof *message + call->bytes);
     if (message == NULL)
-        fail_msg("a message of %llu bytes", (unsigned long long)call->bytes);
+        return false;
     message->op = call->op;
     message->round = call->round;
     message->rank = call->rank;
@@ -49,6 +49,7 @@ static void post(agree_room_t *room, const lull_ckpt_agree_t *call) {
     message->next = room->messages;
     room->messages = message;
     pthread_cond_broadcast(&room->changed);
+    return true;
 }
 
 static const agree_message_t *
@@ -118,8 +119,8 @@ lull_status_t agree_room_call(void *ctx, const lull_ckpt_agree_t *call) {
     bool mute = room->deaf == call->rank;
     if (is_cut(room))
         status = LULL_ERR_IO;
-    else if (!mute && (gather || call->rank == 0))
-        post(room, call);
+    else if (!mute && (gather || call->rank == 0) && !post(room, call))
+        status = LULL_ERR_NO_MEMORY;
     if (status == LULL_OK && (mute || gather == (call->rank == 0)))
         status = wait_for(room, call, mute);
     for (uint32_t r = 0; !mute && r < call->world; r++) {

@@ -42,7 +42,8 @@ static void write_all(void) {
          .ndim = 1,
          .global = {N},
          .box = {{N / 2}, {N / 2}},
-         .data = data + N / 2},
+         .data = data + N / 2,
+         .codec = "expo"},
     };
     dir = test_dir("faults");
     for (uint64_t step = 1; step <= 2; step++)
