@@ -303,6 +303,9 @@ static void code_all(const char *isa, void *ctx) {
     }
 }
 
+/* A thread's working memory, as the header promises. */
+_Static_assert(sizeof(lull_codec_scratch_t) < 65536, "64 KiB");
+
 /* After the scratch there is no memory to wait for. */
 static void coding_allocates_nothing(void **state) {
     (void)state;

@@ -206,7 +206,7 @@ static void odd_values(const lull_codec_t *codec) {
     gaussian(codec->dtype, values, count);
     for (size_t o = 0; o < sizeof odd / sizeof odd[0]; o++) {
         size_t at = LULL_UNIT + 1000;
-        for (size_t i = at - at % 4; i < at - at % 4 + 32; i++)
+        for (size_t i = at - at % 32; i < at - at % 32 + 64; i++)
             put(codec->dtype, values, i, 0);
         put(codec->dtype, values, at, odd[o]);
         double in = get(codec->dtype, values, at);
@@ -217,7 +217,12 @@ static void odd_values(const lull_codec_t *codec) {
                             : !isfinite(out))
             fail_msg("codec %u %s: %g went in, %g came out", codec->id,
                      lull_dtype_name(codec->dtype), in, out);
-        double rest = error(codec->dtype, values, back, LULL_UNIT);
+        /* Its own block may have its scale. */
+        for (size_t i = at - at % 32; i < at - at % 32 + 64; i++) {
+            put(codec->dtype, values, i, 0);
+            put(codec->dtype, back, i, 0);
+        }
+        double rest = error(codec->dtype, values, back, count);
         assert_true(rest <= bound_of(codec));
     }
     free(values);
@@ -227,6 +232,34 @@ static void odd_values(const lull_codec_t *codec) {
 static void odd_values_survive(void **state) {
     (void)state;
     each_codec(odd_values);
+}
+
+/* At every place of a short array, among ordinary values: whatever lane, block
+ * or tail of a variant it falls into. */
+static void not_finite_anywhere(const lull_codec_t *codec) {
+    enum { COUNT = 197 };
+    static const double odd[] = {NAN, INFINITY, -INFINITY};
+    uint8_t values[COUNT * 8], back[COUNT * 8], in[COUNT * 8];
+    size_t bytes = COUNT * size_of(codec->dtype);
+    gaussian(codec->dtype, values, COUNT);
+    for (size_t at = 0; at < COUNT; at++) {
+        memcpy(in, values, bytes);
+        put(codec->dtype, in, at, odd[at % 3]);
+        roundtrip(codec, in, COUNT, 0, back);
+        double out = get(codec->dtype, back, at);
+        if (at % 3 == 0 ? !isnan(out) : out != odd[at % 3])
+            fail_msg("codec %u %s %s: %g at %zu came out as %g", codec->id,
+                     lull_dtype_name(codec->dtype), lull_codec_isa(),
+                     odd[at % 3], at, out);
+        put(codec->dtype, in, at, 0);
+        put(codec->dtype, back, at, 0);
+        assert_true(error(codec->dtype, in, back, COUNT) <= bound_of(codec));
+    }
+}
+
+static void not_finite_comes_out_where_it_went_in(void **state) {
+    (void)state;
+    each_codec(not_finite_anywhere);
 }
 
 static size_t coded_bytes(const char *spec, const float *values, size_t count,
@@ -591,6 +624,7 @@ int main(void) {
         cmocka_unit_test(every_codec_comes_back),
         cmocka_unit_test(examples_are_complete),
         cmocka_unit_test(odd_values_survive),
+        cmocka_unit_test(not_finite_comes_out_where_it_went_in),
         cmocka_unit_test(one_unit_escapes),
         cmocka_unit_test(incompressible_stays_small),
         cmocka_unit_test(lying_fields),
