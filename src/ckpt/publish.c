@@ -114,13 +114,14 @@ lull_status_t lull__publish_install(lull__place_t *place,
     lull__entry_name_t home;
     place->exchanged = false;
     lull__naming_step(home, manifest->step);
+    /* Also where this fails another place may publish it. */
+    note(place, manifest, false);
     lull_status_t status =
         keep_old && lull__dir_has(place->dir, home)
             ? replace_in_two(place, manifest->step, home)
             : move_home(place, manifest->step, home, &place->exchanged);
     if (status != LULL_OK)
         return status;
-    note(place, manifest, false);
     if (lull__dir_sync(place->dir) != LULL_OK) {
         char why[LULL__SENTENCE_MAX];
         snprintf(why, sizeof why, "%s", lull_last_error());

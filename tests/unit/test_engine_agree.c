@@ -459,6 +459,57 @@ static void the_line_is_cut_anywhere(void **state) {
             cut(at, step);
 }
 
+/* ---- a place cannot give step 2 its name ---- */
+
+static const char *refused; /* the place; atomic */
+
+static int refuse_rename(const lull__io_t *io, int old_dir,
+                         const char *old_name, int new_dir,
+                         const char *new_name, unsigned flags) {
+    char link[64], at[400] = "";
+    const char *place = __atomic_load_n(&refused, __ATOMIC_SEQ_CST);
+    (void)io;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", new_dir);
+    if (place != NULL && strcmp(new_name, "step-00000002") == 0 &&
+        readlink(link, at, sizeof at - 1) > 0 && strcmp(at, place) == 0)
+        return -EIO;
+    return lull__io_system.ops->rename(&lull__io_system, old_dir, old_name,
+                                       new_dir, new_name, flags);
+}
+
+/* The other place has it by then, so it counts when both do: at the next open.
+ * What was committed since is newer all the same. */
+static void what_is_published_in_one_place_is_older(void **state) {
+    (void)state;
+    lull__io_ops_t ops = *lull__io_system.ops;
+    const lull__io_t io = {.ops = &ops};
+    ops.rename = refuse_rename;
+    lull__io_set_default(&io);
+    use_places(2);
+    for (uint32_t place = 0; place < WORLD; place += WORLD / 2) {
+        lull_ckpt_t *ranks[WORLD];
+        open_all(ranks, "run", 20, 0);
+        commit_all(ranks, 1);
+        __atomic_store_n(&refused, dirs[place], __ATOMIC_SEQ_CST);
+        save_all(ranks, 2);
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_int_equal(
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                LULL_ERR_OUTCOME_UNKNOWN);
+        __atomic_store_n(&refused, NULL, __ATOMIC_SEQ_CST);
+        commit_all(ranks, 4);
+        destroy_all(ranks);
+        assert_loads(4);
+        agree_room_reset(&room);
+        open_all(ranks, "run2", 20, 0);
+        assert_loads(4);
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_int_equal(test_count(dirs[r], "step-"), 3);
+        goes_on(ranks);
+    }
+    lull__io_set_default(NULL);
+}
+
 /* ---- a storage call or an allocation of any rank fails ---- */
 
 static faultio_t fault;
@@ -534,6 +585,7 @@ int main(void) {
         TEST(destroying_ends_waiting),
         TEST(an_open_that_fails_fails_for_all),
         TEST(the_line_is_cut_anywhere),
+        TEST(what_is_published_in_one_place_is_older),
         TEST(any_call_may_fail),
         TEST(any_allocation_may_fail),
     };
