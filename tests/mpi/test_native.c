@@ -1,5 +1,6 @@
 /* Every call under the policy `none`: every dtype and op, in place or not,
- * blocking or not, whole and in pieces, against a serial model. */
+ * blocking or not, whole and in pieces, against a serial model; and under
+ * policies with codecs, what those do not carry. */
 #include <float.h>
 #include <math.h>
 
@@ -9,7 +10,7 @@
 static const lull_dtype_t dtypes[] = {LULL_F32, LULL_F64, LULL_F16, LULL_BF16,
                                       LULL_I32, LULL_I64, LULL_U8};
 static const size_t counts[] = {0, 1, 2, 3, 5, 7, 31, 33, 1023, 1025, 4096};
-enum { MOST = 4096, DTYPES = sizeof dtypes / sizeof *dtypes };
+enum { MOST = 70001, DTYPES = sizeof dtypes / sizeof *dtypes };
 enum { COUNTS = sizeof counts / sizeof *counts };
 
 static lull_comm_t *comm;
@@ -207,6 +208,38 @@ static void counted(void) {
                 LULL_ERR_CAPACITY, "needed");
 }
 
+/* Integers, and the least and largest of floats, under a policy that codes. */
+static void one_beside(size_t count, lull_dtype_t dtype, int way) {
+    bool whole = !lull__is_float(dtype);
+    for (lull_op_t op = whole ? LULL_SUM : LULL_MIN; op <= LULL_MAX; op++) {
+        if (op == LULL_AVG)
+            continue;
+        one_allreduce(count, dtype, op, way % 4);
+        one_reduce_scatter(count, dtype, op, (way + 1) % 4);
+    }
+    one_allgather(count, dtype, (way + 2) % 4);
+    one_bcast(count, dtype, way % test_size);
+    if (whole)
+        one_ring(count, dtype, way % 3);
+}
+
+static void beside_a_codec(const char *policy) {
+    static const size_t few[] = {0, 1, 33, 1025};
+    lull_comm_t *plain = comm;
+    lull_comm_stats_t stats = {.size = sizeof stats};
+    CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, policy, &comm));
+    for (int d = 0; d < DTYPES; d++) {
+        for (int c = 0; c < 4; c++)
+            one_beside(few[c], dtypes[d], 7 * c + d);
+        one_beside(d == 4 ? MOST : 100, dtypes[d], 0); /* several chunks */
+    }
+    CHECK_OK(lull_comm_stats(comm, &stats));
+    CHECK(test_size == 1 || (stats.bypasses[LULL_BYPASS_DTYPE] != 0 &&
+                             stats.bypasses[LULL_BYPASS_OP] != 0));
+    lull_comm_destroy(comm);
+    comm = plain;
+}
+
 int main(int argc, char **argv) {
     seed = test_begin(&argc, &argv);
     size_t room = MOST * 8 * (size_t)test_size + 64;
@@ -230,6 +263,11 @@ int main(int argc, char **argv) {
     nonfinite();
     unaligned();
     counted();
+    static const char *const policies[] = {
+        "raw;min=0",   "mpc;min=0",    "expo;min=0",         "bf16;min=0",
+        "zfp:8;min=0", "mxint8;min=0", "zfp:8;min=0;hier=1", "mpc;check=1"};
+    for (unsigned i = 0; i < sizeof policies / sizeof *policies; i++)
+        beside_a_codec(policies[i]);
     CHECK_OK(lull_barrier(comm));
     lull_comm_destroy(comm);
     free(in), free(out), free(want);
