@@ -11,6 +11,7 @@ typedef __m256i v;
 /* For the transforms; v itself is of signed words of 64 bits. */
 typedef int32_t signed32 __attribute__((vector_size(32)));
 typedef uint32_t unsigned32 __attribute__((vector_size(32)));
+typedef unsigned long long unsigned64 __attribute__((vector_size(32)));
 #define SET32(x) _mm256_set1_epi32((int)(x))
 #define SET64(x) _mm256_set1_epi64x((long long)(x))
 
@@ -34,6 +35,18 @@ static INLINE void transpose(v x[4]) {
     x[1] = _mm256_unpackhi_epi64(a, c);
     x[2] = _mm256_unpacklo_epi64(b, d);
     x[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+/* 4 by 4 words of 64 bits. */
+static INLINE void transpose_words(v x[4]) {
+    v a = _mm256_unpacklo_epi64(x[0], x[1]);
+    v b = _mm256_unpackhi_epi64(x[0], x[1]);
+    v c = _mm256_unpacklo_epi64(x[2], x[3]);
+    v d = _mm256_unpackhi_epi64(x[2], x[3]);
+    x[0] = _mm256_permute2x128_si256(a, c, 0x20);
+    x[1] = _mm256_permute2x128_si256(b, d, 0x20);
+    x[2] = _mm256_permute2x128_si256(a, c, 0x31);
+    x[3] = _mm256_permute2x128_si256(b, d, 0x31);
 }
 
 static INLINE void inverse_lift(v q[4]) {

@@ -37,7 +37,7 @@ static inline void load_block(const uint8_t *src, size_t bit, unsigned maxbits,
     e->u[0][at] = e->u[1][at] = e->u[2][at] = e->u[3][at] = 0;
     if ((head & 1) == 0)
         return;
-    block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9);
+    block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9, 32);
     unpack_block(&block, e, at);
     float scale = scale_of(head >> 1);
     e->begun[at] = block.begun;

@@ -2,7 +2,7 @@
  * instead of a loop over bits. */
 #include <string.h>
 
-#include "zfp_portable.h"
+#include "zfp_double.h"
 
 #define BLOCKS (LULL__ZFP_GROUP / 4)
 
@@ -83,73 +83,6 @@ static inline void encode_planes(bits_t *to, const planes_t *p, unsigned left) {
     put_zeros(to, left);
 }
 
-/* Where a decoder is in a block. */
-typedef struct reader {
-    const uint8_t *src;
-    size_t bit;    /* next of the stream */
-    unsigned left; /* bits of the block */
-} reader_t;
-
-/* How exactly a block was decoded. */
-typedef struct precision {
-    unsigned planes; /* begun */
-    unsigned known;  /* coefficients known in the last of them */
-} precision_t;
-
-/* Skips the 0 bits of empty planes. */
-static inline unsigned skip_empty(reader_t *r, unsigned count) {
-    unsigned k = 0;
-    while (r->left > 0 && k < count) {
-        unsigned have = least(least(r->left, 56), count - k);
-        uint64_t window = low_bits(peek(r->src, r->bit), have);
-        unsigned empty = window ? (unsigned)__builtin_ctzll(window) : have;
-        k += empty;
-        r->left -= empty;
-        r->bit += empty;
-        if (window != 0)
-            break;
-    }
-    return k;
-}
-
-/* Decodes to planes that were zero before. */
-static inline precision_t decode_planes(reader_t *r, planes_t *p) {
-    unsigned n = 0, have = 0, k = skip_empty(r, p->count);
-    precision_t got = {.known = 4};
-    uint64_t window = 0;
-    while (r->left > 0 && k < p->count && n < 4) {
-        if (have < 7 && have < r->left) {
-            have = least(r->left, 56);
-            window = low_bits(peek(r->src, r->bit), have);
-        }
-        unsigned entry =
-            lull__zfp_decode[n][1u << least(have, 7) | (window & 127)];
-        unsigned length = entry >> 4 & 7;
-        p->word[k / 16] |= (uint64_t)(entry & 15) << 4 * (k % 16);
-        n = entry >> 8 & 7;
-        got.known = entry >> 12;
-        window >>= length;
-        have -= length;
-        r->left -= length;
-        r->bit += length;
-        k++;
-    }
-    while (r->left > 0 && k < p->count) {
-        unsigned in_word = 4 * (least((k / 16 + 1) * 16, p->count) - k);
-        unsigned length = least(least(in_word, 56), r->left);
-        uint64_t window4 = low_bits(peek(r->src, r->bit), length);
-        p->word[k / 16] |= window4 << 4 * (k % 16);
-        k += (length + 3) / 4;
-        got.known = length % 4 ? length % 4 : 4;
-        r->left -= length;
-        r->bit += length;
-    }
-    got.planes = k;
-    if (r->left > 0) /* as libzfp counts once planes run out before bits */
-        got = (precision_t){.planes = k + 1, .known = 0};
-    return got;
-}
-
 /* ---- Double ------------------------------------------------------------ */
 
 static inline double double_of(uint64_t bits) {
@@ -160,13 +93,6 @@ static inline double double_of(uint64_t bits) {
 
 static inline int64_t to_int64(double v) {
     return v > -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-}
-
-/* Planes that libzfp codes at most: fewer where the least double is above
- * them (precision() with minexp -1074). */
-static inline unsigned planes_f64(int emax) {
-    int most = emax + 1078;
-    return most < 64 ? (unsigned)most : 64;
 }
 
 static inline void encode_block_f64(bits_t *to, const uint8_t *src,
@@ -214,39 +140,35 @@ bool lull__zfp_encode_f64_portable(const uint8_t *src, uint8_t *dst,
     return fit;
 }
 
-/* 2^(emax - 62) from emax + 1023. */
-static inline double scale_f64(uint64_t field) {
-    if (field >= 63)
-        return double_of((field - 62) << 52);
-    return double_of(field >= 11 ? (uint64_t)1 << (field - 11) : 0);
-}
-
-static inline void decode_block_f64(reader_t *r, double *out, unsigned mode) {
-    unsigned head = (unsigned)peek(r->src, r->bit) & 0xfff;
+static inline void decode_block_f64(const uint8_t *src, size_t bit,
+                                    unsigned maxbits, unsigned mode,
+                                    double out[4]) {
+    uint64_t window = peek(src, bit), u[4] = {0};
     for (int i = 0; i < 4; i++)
         out[i] = 0;
-    if ((head & 1) == 0)
+    if ((window & 1) == 0)
         return;
-    r->bit += 12;
-    r->left -= 12;
-    unsigned field = head >> 1;
-    planes_t planes = {.count = planes_f64((int)field - 1023)};
-    precision_t got = decode_planes(r, &planes);
-    uint64_t word[4];
-    for (int part = 0; part < 4; part++)
-        word[part] = from_planes(planes.word[part]);
+    double_block_t d = decode_double(src, bit, maxbits, window);
+    for (unsigned part = 0; part < 4; part++) {
+        if (d.block.planes[part] == 0)
+            continue;
+        uint64_t words = from_planes(d.block.planes[part]);
+        for (int i = 0; i < 4; i++)
+            u[i] |= (words >> 16 * i & 0xffff) << (48 - 16 * part);
+    }
     int64_t q[4];
-    bool round = !(mode & LULL__ZFP_TRUNCATE) && got.planes < 63;
+    uint64_t fine = 0, coarse = 0;
+    if (!(mode & LULL__ZFP_TRUNCATE) && d.block.begun < 63) {
+        fine = MASK64 >> 2 >> d.block.begun;
+        coarse = MASK64 >> 1 >> d.block.begun;
+    }
     for (unsigned i = 0; i < 4; i++) {
-        uint64_t u = 0;
-        for (int part = 0; part < 4; part++)
-            u = u << 16 | (word[part] >> 16 * i & 0xffff);
-        if (round)
-            u += (i < got.known ? MASK64 >> 2 : MASK64 >> 1) >> got.planes;
-        q[i] = (int64_t)((u ^ MASK64) - MASK64);
+        u[i] = d.block.empty < 64 ? u[i] >> d.block.empty & d.keep : 0;
+        u[i] += i < d.block.known ? fine : coarse;
+        q[i] = (int64_t)((u[i] ^ MASK64) - MASK64);
     }
     INVERSE_LIFT(int64_t, uint64_t, q[0], q[1], q[2], q[3]);
-    double scale = scale_f64(field);
+    double scale = double_of(d.scale);
     for (int i = 0; i < 4; i++)
         out[i] = scale * (double)q[i];
 }
@@ -255,9 +177,8 @@ void lull__zfp_decode_f64_portable(const uint8_t *src, uint8_t *dst,
                                    size_t groups, unsigned maxbits,
                                    unsigned mode) {
     for (size_t block = 0; block < groups * BLOCKS; block++) {
-        reader_t r = {src, block * maxbits, maxbits};
         double out[4], sum[4];
-        decode_block_f64(&r, out, mode);
+        decode_block_f64(src, block * maxbits, maxbits, mode, out);
         if (mode & LULL__ZFP_ADD) {
             memcpy(sum, dst + 32 * block, 32);
             for (int i = 0; i < 4; i++)

@@ -115,8 +115,9 @@ static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
     }
 }
 
-static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
-                                unsigned maxbits, unsigned mode) {
+void lull__zfp_decode_f64_avx512(const uint8_t *src, uint8_t *dst,
+                                 size_t groups, unsigned maxbits,
+                                 unsigned mode) {
     if (maxbits == 64)
         decode_all(src, dst, groups, 64, mode);
     else if (maxbits <= 69)
@@ -125,15 +126,6 @@ static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
         decode_all(src, dst, groups, maxbits, mode);
     else
         decode_all(src, dst, groups, maxbits, mode);
-}
-
-void lull__zfp_decode_f64_avx512(const uint8_t *src, uint8_t *dst,
-                                 size_t groups, unsigned maxbits,
-                                 unsigned mode) {
-    if (mode == 0)
-        decode_rates(src, dst, groups, maxbits, 0);
-    else
-        decode_rates(src, dst, groups, maxbits, mode);
 }
 #else
 typedef int lull__no_avx512;

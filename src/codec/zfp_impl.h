@@ -62,6 +62,6 @@ lull__zfp_encode_fn lull__zfp_encode_f32_portable, lull__zfp_encode_f32_avx2,
 lull__zfp_decode_fn lull__zfp_decode_f32_portable, lull__zfp_decode_f32_avx2,
     lull__zfp_decode_f32_avx512, lull__zfp_decode_narrow_avx512,
     lull__zfp_decode_narrow_avx2, lull__zfp_decode_f64_portable,
-    lull__zfp_decode_f64_avx512;
+    lull__zfp_decode_f64_avx2, lull__zfp_decode_f64_avx512;
 
 #endif

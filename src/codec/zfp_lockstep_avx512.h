@@ -212,57 +212,68 @@ static INLINE v position(const half_t *h, const layout_t *l) {
     return _mm512_sub_epi64(SET64(l->bits), h->left);
 }
 
+/* Decodes up to plane `last` while there are lanes to search, k of them done
+ * before. Returns how many are done then. */
+static INLINE unsigned decode_some(half_t h[2], const layout_t *l,
+                                   unsigned words, unsigned k, unsigned last) {
+    for (; k < last && (searching(&h[0]) | searching(&h[1])); k++) {
+        if (words > 1 && k % 8 == 0) { /* at most 49 bits were taken */
+            h[0].lo = window(h[0].code, position(&h[0], l), words);
+            h[1].lo = window(h[1].code, position(&h[1], l), words);
+        }
+        decode_next(&h[0], k + 1);
+        decode_next(&h[1], k + 1);
+    }
+    return k;
+}
+
+/* The planes after the k-th are as they stand, four bits each: from there in
+ * t[k / 16], whose first are in h->word, and in the rest of t. */
+static INLINE void take_rest(half_t *h, const layout_t *l, unsigned words,
+                             unsigned k, v t[], unsigned parts) {
+    unsigned in_word = (k - 1) % 16 + 1;
+    __m128i up = _mm_cvtsi32_si128((int)(4 * in_word));
+    __m128i down = _mm_cvtsi32_si128((int)(64 - 4 * in_word));
+    v at = position(h, l);
+    v rest = words == 1 ? h->lo : window(h->code, at, words);
+    t[0] = _mm512_or_si512(_mm512_srl_epi64(h->word, down),
+                           _mm512_sll_epi64(rest, up));
+    at = _mm512_add_epi64(at, SET64(64 - 4 * in_word));
+    UNROLL
+    for (unsigned i = 1; i < parts; i++) {
+        t[i] = words > 1 ? window(h->code, at, words)
+               : i == 1  ? _mm512_srl_epi64(rest, down)
+                         : _mm512_setzero_si512();
+        at = _mm512_add_epi64(at, SET64(64));
+    }
+    v more = _mm512_srli_epi64(
+        _mm512_add_epi64(h->left, SET64(3 + 4 * (uint64_t)k)), 2);
+    h->begun = _mm512_mask_add_epi64(h->begun, h->open, h->skip, more);
+    v last = _mm512_and_si512(_mm512_sub_epi64(h->left, SET64(1)), SET64(3));
+    h->known = _mm512_mask_add_epi64(h->known, h->open, last, SET64(1));
+}
+
 /* All planes of two halves, 16 of them in each of t. */
 static INLINE void decode_planes(half_t h[2], const layout_t *l, unsigned words,
                                  unsigned planes, v t[2][4]) {
     decode_first(&h[0]);
     decode_first(&h[1]);
-    unsigned k = 1, part = 0;
-    for (;; part++) {
-        bool more = true;
-        for (; (more = (searching(&h[0]) | searching(&h[1])) != 0) &&
-               k < 16 * part + 16;
-             k++) {
-            if (words > 1 && k % 8 == 0) { /* at most 49 bits were taken */
-                h[0].lo = window(h[0].code, position(&h[0], l), words);
-                h[1].lo = window(h[1].code, position(&h[1], l), words);
-            }
-            decode_next(&h[0], k + 1);
-            decode_next(&h[1], k + 1);
-        }
-        if (!more || k == planes)
-            break;
-        UNROLL
-        for (int i = 0; i < 2; i++) {
-            t[i][part] = h[i].word;
-            h[i].word = _mm512_setzero_si512();
-        }
-    }
-    /* The rest is as it stands: four bits a plane. */
-    unsigned in_word = k - 16 * part;
-    __m128i up = _mm_cvtsi32_si128((int)(4 * in_word));
-    __m128i down = _mm_cvtsi32_si128((int)(64 - 4 * in_word));
+    unsigned k = 1;
     UNROLL
-    for (int i = 0; i < 2; i++) {
-        v at = position(&h[i], l);
-        v rest = words == 1 ? h[i].lo : window(h[i].code, at, words);
-        t[i][part] = _mm512_or_si512(_mm512_srl_epi64(h[i].word, down),
-                                     _mm512_sll_epi64(rest, up));
-        at = _mm512_add_epi64(at, SET64(64 - 4 * in_word));
-        for (unsigned next = part + 1; next < planes / 16; next++) {
-            t[i][next] = words > 1          ? window(h[i].code, at, words)
-                         : next == part + 1 ? _mm512_srl_epi64(rest, down)
-                                            : _mm512_setzero_si512();
-            at = _mm512_add_epi64(at, SET64(64));
+    for (unsigned part = 0; part < planes / 16; part++) {
+        unsigned last = 16 * part + 16;
+        k = decode_some(h, l, words, k, last);
+        if (last < planes && k == last &&
+            (searching(&h[0]) | searching(&h[1]))) {
+            for (int i = 0; i < 2; i++) {
+                t[i][part] = h[i].word;
+                h[i].word = _mm512_setzero_si512();
+            }
+            continue;
         }
-        v more = _mm512_srli_epi64(
-            _mm512_add_epi64(h[i].left, SET64(3 + 4 * (uint64_t)k)), 2);
-        h[i].begun =
-            _mm512_mask_add_epi64(h[i].begun, h[i].open, h[i].skip, more);
-        v last =
-            _mm512_and_si512(_mm512_sub_epi64(h[i].left, SET64(1)), SET64(3));
-        h[i].known =
-            _mm512_mask_add_epi64(h[i].known, h[i].open, last, SET64(1));
+        for (int i = 0; i < 2; i++)
+            take_rest(&h[i], l, words, k, t[i] + part, planes / 16 - part);
+        return;
     }
 }
 

@@ -308,7 +308,8 @@ static inline void decode_group(const uint8_t *src, uint8_t *dst,
             continue;
         }
         some++;
-        block_t block = decode_block(src, bit + 9, maxbits - 9, window >> 9);
+        block_t block =
+            decode_block(src, bit + 9, maxbits - 9, window >> 9, 32);
         settle(&block, &high[b], &low[b]);
         any_low |= low[b];
         p.rounding[b] = mode & LULL__ZFP_TRUNCATE

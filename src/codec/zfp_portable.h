@@ -58,9 +58,9 @@ static inline uint64_t from_planes(uint64_t v) {
     return swap(v, 0x00000000ff00ff00u, 24);
 }
 
-/* ---- A block of floats ------------------------------------------------- */
+/* ---- A block ----------------------------------------------------------- */
 
-/* A block's bits: 128 in two words. */
+/* A block of floats' bits: 128 in two words. */
 typedef struct code {
     uint64_t lo, hi;
 } code_t;
@@ -120,7 +120,7 @@ static inline float scale_of(unsigned field) {
 
 /* What is known of a block: planes from its first that is not empty. */
 typedef struct block {
-    uint64_t planes[2];
+    uint64_t planes[4];
     unsigned empty, begun, known;
 } block_t;
 
@@ -138,17 +138,35 @@ static inline unsigned decode_run(uint64_t *word, uint64_t window, unsigned n,
     return run;
 }
 
-/* The planes of a block from its bit 9 on; `window`: 55 bits from there. */
-static inline block_t decode_block(const uint8_t *src, size_t bit,
-                                   unsigned left, uint64_t window) {
+/* Skips the 0 bits of empty planes, `most` at most; returns how many. What is
+ * known of the next bits is *have of them in *window, at first 52 or more. */
+static inline unsigned skip_empty(const uint8_t *src, size_t bit, unsigned left,
+                                  uint64_t *window, unsigned *have,
+                                  unsigned most) {
+    unsigned before = 0;
+    most = least(most, left);
+    if (most > 52 && *window == 0) { /* once is enough for 64 planes */
+        before = *have;
+        *have = least(left - before, 55);
+        *window = low_bits(peek(src, bit + before), *have);
+    }
+    unsigned empty = *window ? (unsigned)__builtin_ctzll(*window) : *have;
+    empty = least(empty, most - before);
+    *window >>= empty;
+    *have -= empty;
+    return before + empty;
+}
+
+/* The planes of a block, of which there are 32 or 64, from its first bit after
+ * the header on; `window`: 64 bits from there without the header's. */
+static inline __attribute__((always_inline)) block_t
+decode_block(const uint8_t *src, size_t bit, unsigned left, uint64_t window,
+             unsigned planes) {
     block_t b = {.known = 4};
     bool brief = left < 30; /* fewer than 16 planes, none empty */
-    unsigned have = least(left, 55), n = 0, k = 0;
+    unsigned have = least(left, planes == 32 ? 55 : 52), n = 0, k = 0;
     window = low_bits(window, have);
-    unsigned most = least(have, 32);
-    b.empty = window ? least((unsigned)__builtin_ctzll(window), most) : most;
-    window >>= b.empty;
-    have -= b.empty;
+    b.empty = skip_empty(src, bit, left, &window, &have, planes);
     left -= b.empty;
     bit += b.empty;
     if (have >= 17) { /* enough for two look-ups, whatever they find */
@@ -165,7 +183,7 @@ static inline block_t decode_block(const uint8_t *src, size_t bit,
         left -= used;
         bit += used;
     }
-    while (n < 3 && left > 0 && k < 32) {
+    while (n < 3 && left > 0 && k < planes) {
         if (have < 7 && have < left) {
             have = least(left, 55);
             window = low_bits(peek(src, bit), have);
@@ -201,19 +219,22 @@ static inline block_t decode_block(const uint8_t *src, size_t bit,
         b.known = left ? (left - 1) % 4 + 1 : b.known;
         return b;
     }
-    if (left == 0 || k >= 32)
+    if (left == 0 || k >= planes)
         return b;
-    uint64_t lo = have == left ? window : low_bits(peek(src, bit), left);
-    uint64_t hi = left > 64 ? low_bits(peek(src, bit + 64), left - 64) : 0;
-    if (k < 16) {
-        b.planes[0] |= lo << 4 * k;
-        b.planes[1] |= hi << 4 * k | (k ? lo >> (64 - 4 * k) : 0);
-        b.planes[1] = k ? b.planes[1] : hi;
-    } else {
-        b.planes[1] |= lo << 4 * (k - 16);
-    }
     b.begun += (left + 3) / 4;
     b.known = (left - 1) % 4 + 1;
+    uint64_t bits = have == left ? window : low_bits(peek(src, bit), left);
+    unsigned word = k / 16, up = 4 * (k % 16);
+    b.planes[word] |= bits << up;
+    while (++word < planes / 16) {
+        b.planes[word] = bits >> 1 >> (63 - up);
+        if (left <= 64)
+            break;
+        left -= 64;
+        bit += 64;
+        bits = low_bits(peek(src, bit), left);
+        b.planes[word] |= bits << up;
+    }
     return b;
 }
 
