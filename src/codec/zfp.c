@@ -75,7 +75,7 @@ static const kernels_t f32_kernels[LULL__ISA_COUNT] = {
 static const kernels_t f64_kernels[LULL__ISA_COUNT] = {
     [LULL__PORTABLE] = PORTABLE(f64),
 #ifdef __x86_64__
-    [LULL__AVX2] = {lull__zfp_encode_f64_portable, lull__zfp_decode_f64_avx2},
+    [LULL__AVX2] = {lull__zfp_encode_f64_avx2, lull__zfp_decode_f64_avx2},
     [LULL__AVX512] = {lull__zfp_encode_f64_avx512, lull__zfp_decode_f64_avx512},
 #endif
 };

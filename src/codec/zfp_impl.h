@@ -58,7 +58,7 @@ typedef void lull__zfp_decode_fn(const uint8_t *src, uint8_t *dst,
 
 lull__zfp_encode_fn lull__zfp_encode_f32_portable, lull__zfp_encode_f32_avx2,
     lull__zfp_encode_f32_avx512, lull__zfp_encode_f64_portable,
-    lull__zfp_encode_f64_avx512;
+    lull__zfp_encode_f64_avx2, lull__zfp_encode_f64_avx512;
 lull__zfp_decode_fn lull__zfp_decode_f32_portable, lull__zfp_decode_f32_avx2,
     lull__zfp_decode_f32_avx512, lull__zfp_decode_narrow_avx512,
     lull__zfp_decode_narrow_avx2, lull__zfp_decode_f64_portable,
