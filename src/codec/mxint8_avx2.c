@@ -5,6 +5,8 @@
 
 #include "codec/mxint8.h"
 
+#define INLINE inline __attribute__((always_inline))
+
 /* A block of 32 values as floats. */
 typedef struct floats {
     __m256 part[4];
@@ -52,9 +54,23 @@ static inline __m256i noise_of(__m256i z) {
     return _mm256_srli_epi32(z, 16);
 }
 
-static inline __m256i round_random(__m256 y, __m256i counter) {
-    __m256i t = _mm256_cvtps_epi32(_mm256_mul_ps(y, _mm256_set1_ps(65536)));
+/* t: 2^16 times elements. */
+static inline __m256i add_noise(__m256i t, __m256i counter) {
     return _mm256_srai_epi32(_mm256_add_epi32(t, noise_of(counter)), 16);
+}
+
+static inline __m256i round_random(__m256 y, __m256i counter) {
+    __m256 fine = _mm256_mul_ps(y, _mm256_set1_ps(65536));
+    return add_noise(_mm256_cvtps_epi32(fine), counter);
+}
+
+#define STEP _mm256_set1_epi32((int)0x9e3779b1u)
+
+/* The counters of 8 elements from the first on. */
+static inline __m256i counter_of(uint32_t key) {
+    const __m256i lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm256_add_epi32(_mm256_set1_epi32((int)key),
+                            _mm256_mullo_epi32(lanes, STEP));
 }
 
 static inline void store_elements(uint8_t *to, const __m256i *q) {
@@ -122,11 +138,7 @@ static inline void factors_of(__m256i code, __m256 *first, __m256 *second) {
 #define INIT_false (void)0
 #define NEXT_false (void)0
 #define ROUND_false(y) _mm256_cvtps_epi32(y)
-#define STEP _mm256_set1_epi32((int)0x9e3779b1u)
-#define INIT_true                       \
-    __m256i counter = _mm256_add_epi32( \
-        _mm256_set1_epi32((int)key),    \
-        _mm256_mullo_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), STEP))
+#define INIT_true __m256i counter = counter_of(key)
 #define NEXT_true \
     counter = _mm256_add_epi32(counter, _mm256_slli_epi32(STEP, 3))
 #define ROUND_true(y) round_random(y, counter)
@@ -139,6 +151,76 @@ ENCODE(encode, bf16, 2, NO_KEY, false)
 ENCODE(encode_random, f32, 4, WITH_KEY, true)
 ENCODE(encode_random, f16, 2, WITH_KEY, true)
 ENCODE(encode_random, bf16, 2, WITH_KEY, true)
+
+/* ---- Doubles ----------------------------------------------------------- */
+
+/* Eight of them to the nearest integers. */
+static inline __m256i nearest_f64(const uint8_t *src, double factor) {
+    const double *from = (const void *)src;
+    __m256d f = _mm256_set1_pd(factor);
+    __m128i low = _mm256_cvtpd_epi32(_mm256_mul_pd(_mm256_loadu_pd(from), f));
+    __m128i high =
+        _mm256_cvtpd_epi32(_mm256_mul_pd(_mm256_loadu_pd(from + 4), f));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+static inline __m256i larger(__m256i a, __m256i b) {
+    return _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b));
+}
+
+static inline uint64_t most_of_f64(const uint8_t *src) {
+    const __m256i mask = _mm256_set1_epi64x(INT64_MAX);
+    __m256i m = _mm256_setzero_si256();
+    for (unsigned i = 0; i < 8; i++)
+        m = larger(m, _mm256_and_si256(load(src + 32 * i), mask));
+    m = larger(m, _mm256_permute2x128_si256(m, m, 1));
+    m = larger(m, _mm256_shuffle_epi32(m, 0x4e));
+    return (uint64_t)_mm256_extract_epi64(m, 0);
+}
+
+static INLINE lull__mx_range_t encode_all_f64(const uint8_t *src, size_t blocks,
+                                              uint8_t *scales,
+                                              uint8_t *elements,
+                                              const uint32_t *key) {
+    lull__mx_range_t range = {0, UINT64_MAX};
+    __m256i counter = _mm256_setzero_si256();
+    if (key != NULL)
+        counter = counter_of(*key);
+    for (size_t b = 0; b < blocks; b++, src += 8 * LULL__MX_BLOCK) {
+        uint64_t most = most_of_f64(src);
+        unsigned code = lull__mx_code_f64(most);
+        lull__mx_see(&range, most);
+        scales[b] = (uint8_t)code;
+        uint64_t bits = lull__mx_factor_f64(code);
+        double factor;
+        memcpy(&factor, &bits, sizeof factor);
+        __m256i q[4];
+        for (unsigned i = 0; i < 4; i++) {
+            if (key != NULL) {
+                q[i] = add_noise(nearest_f64(src + 64 * i, factor * 65536),
+                                 counter);
+                counter = _mm256_add_epi32(counter, _mm256_slli_epi32(STEP, 3));
+            } else {
+                q[i] = nearest_f64(src + 64 * i, factor);
+            }
+        }
+        store_elements(elements + b * LULL__MX_BLOCK, q);
+    }
+    if (range.most >> 52 >= 1023 + 128)
+        clear_nan(scales, elements, blocks);
+    return range;
+}
+
+static lull__mx_range_t encode_f64(const uint8_t *src, size_t blocks,
+                                   uint8_t *scales, uint8_t *elements) {
+    return encode_all_f64(src, blocks, scales, elements, NULL);
+}
+
+static lull__mx_range_t encode_random_f64(const uint8_t *src, size_t blocks,
+                                          uint8_t *scales, uint8_t *elements,
+                                          uint32_t key) {
+    return encode_all_f64(src, blocks, scales, elements, &key);
+}
 
 /* ---- Decoding ---------------------------------------------------------- */
 
@@ -197,6 +279,40 @@ static inline void add_f16(uint8_t *sum, const floats_t *x) {
     add_f32(sum, &rounded);
 }
 
+static INLINE void put_f64(double *to, __m256d x, bool add) {
+    if (add)
+        x = _mm256_add_pd(_mm256_loadu_pd(to), x);
+    _mm256_storeu_pd(to, x);
+}
+
+static INLINE void decode_all_f64(const uint8_t *scales,
+                                  const uint8_t *elements, size_t blocks,
+                                  uint8_t *dst, bool add) {
+    for (size_t b = 0; b < blocks; b++) {
+        __m256d unit = _mm256_set1_pd(lull__mx_unit_value(scales[b]));
+        for (unsigned i = 0; i < 4; i++, elements += 8, dst += 64) {
+            double *to = (void *)dst;
+            __m256i wide =
+                _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)elements));
+            __m256d low = _mm256_cvtepi32_pd(_mm256_castsi256_si128(wide));
+            __m256d high =
+                _mm256_cvtepi32_pd(_mm256_extracti128_si256(wide, 1));
+            put_f64(to, _mm256_mul_pd(low, unit), add);
+            put_f64(to + 4, _mm256_mul_pd(high, unit), add);
+        }
+    }
+}
+
+static void decode_f64(const uint8_t *scales, const uint8_t *elements,
+                       size_t blocks, uint8_t *dst) {
+    decode_all_f64(scales, elements, blocks, dst, false);
+}
+
+static void decode_add_f64(const uint8_t *scales, const uint8_t *elements,
+                           size_t blocks, uint8_t *sum) {
+    decode_all_f64(scales, elements, blocks, sum, true);
+}
+
 #define DECODE(put, size)                                                     \
     static void decode_##put(const uint8_t *scales, const uint8_t *elements,  \
                              size_t blocks, uint8_t *dst) {                   \
@@ -219,7 +335,8 @@ const lull__mx_kernel_t lull__mx_avx2[LULL__MX_KINDS] = {
                       decode_add_f16},
     [LULL__MX_BF16] = {encode_bf16, encode_random_bf16, decode_store_bf16,
                        decode_add_f32},
-    [LULL__MX_F64] = LULL__MX_KERNEL_F64,
+    [LULL__MX_F64] = {encode_f64, encode_random_f64, decode_f64,
+                      decode_add_f64},
 };
 #else
 typedef int lull__no_avx2;

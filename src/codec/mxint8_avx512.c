@@ -5,6 +5,8 @@
 
 #include "codec/mxint8.h"
 
+#define INLINE inline __attribute__((always_inline))
+
 /* A block of 32 values as floats. */
 typedef struct pair {
     __m512 low, high;
@@ -55,10 +57,25 @@ static inline __m512i noise_of(__m512i counter) {
     return _mm512_srli_epi32(z, 16);
 }
 
-static inline __m128i round_random(__m512 y, __m512i counter) {
-    __m512i t = _mm512_cvtps_epi32(_mm512_mul_ps(y, _mm512_set1_ps(65536)));
+/* t: 2^16 times elements. */
+static inline __m128i add_noise(__m512i t, __m512i counter) {
     t = _mm512_add_epi32(t, noise_of(counter));
     return _mm512_cvtsepi32_epi8(_mm512_srai_epi32(t, 16));
+}
+
+static inline __m128i round_random(__m512 y, __m512i counter) {
+    __m512 fine = _mm512_mul_ps(y, _mm512_set1_ps(65536));
+    return add_noise(_mm512_cvtps_epi32(fine), counter);
+}
+
+#define STEP _mm512_set1_epi32((int)0x9e3779b1u)
+
+/* The counters of 16 elements from the first on. */
+static inline __m512i counter_of(uint32_t key) {
+    const __m512i lanes =
+        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_add_epi32(_mm512_set1_epi32((int)key),
+                            _mm512_mullo_epi32(lanes, STEP));
 }
 
 static inline void store_elements(uint8_t *to, __m128i low, __m128i high) {
@@ -107,13 +124,9 @@ static void clear_nan(const uint8_t *scales, uint8_t *elements, size_t blocks) {
 #define INIT_false (void)0
 #define NEXT_false (void)0
 #define ROUND_false(y, half) _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(y))
-#define STEP _mm512_set1_epi32((int)0x9e3779b1u)
-#define INIT_true                                                              \
-    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, \
-                                           5, 4, 3, 2, 1, 0);                  \
-    const __m512i sixteen = _mm512_slli_epi32(STEP, 4);                        \
-    __m512i counter = _mm512_add_epi32(_mm512_set1_epi32((int)key),            \
-                                       _mm512_mullo_epi32(lanes, STEP))
+#define INIT_true                                       \
+    const __m512i sixteen = _mm512_slli_epi32(STEP, 4); \
+    __m512i counter = counter_of(key)
 #define NEXT_true \
     counter = _mm512_add_epi32(counter, _mm512_slli_epi32(STEP, 5))
 #define ROUND_true(y, half) \
@@ -127,6 +140,74 @@ ENCODE(encode, bf16, 2, NO_KEY, false)
 ENCODE(encode_random, f32, 4, WITH_KEY, true)
 ENCODE(encode_random, f16, 2, WITH_KEY, true)
 ENCODE(encode_random, bf16, 2, WITH_KEY, true)
+
+/* ---- Doubles ----------------------------------------------------------- */
+
+static inline __m512d double_of(uint64_t bits) {
+    return _mm512_castsi512_pd(_mm512_set1_epi64((long long)bits));
+}
+
+/* Sixteen of them to the nearest integers. */
+static inline __m512i nearest_f64(const uint8_t *src, __m512d factor) {
+    __m256i low =
+        _mm512_cvtpd_epi32(_mm512_mul_pd(_mm512_loadu_pd(src), factor));
+    __m256i high =
+        _mm512_cvtpd_epi32(_mm512_mul_pd(_mm512_loadu_pd(src + 64), factor));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+static inline uint64_t most_of_f64(const uint8_t *src) {
+    const __m512i mask = _mm512_set1_epi64(INT64_MAX);
+    __m512i m = _mm512_setzero_si512();
+    for (unsigned i = 0; i < 4; i++) {
+        __m512i x = _mm512_loadu_si512(src + 64 * i);
+        m = _mm512_max_epu64(m, _mm512_and_si512(x, mask));
+    }
+    return (uint64_t)_mm512_reduce_max_epu64(m);
+}
+
+static INLINE lull__mx_range_t encode_all_f64(const uint8_t *src, size_t blocks,
+                                              uint8_t *scales,
+                                              uint8_t *elements,
+                                              const uint32_t *key) {
+    lull__mx_range_t range = {0, UINT64_MAX};
+    __m512i counter = _mm512_setzero_si512();
+    if (key != NULL)
+        counter = counter_of(*key);
+    for (size_t b = 0; b < blocks; b++, src += 8 * LULL__MX_BLOCK) {
+        uint64_t most = most_of_f64(src);
+        unsigned code = lull__mx_code_f64(most);
+        lull__mx_see(&range, most);
+        scales[b] = (uint8_t)code;
+        __m512d factor = double_of(lull__mx_factor_f64(code));
+        __m128i q[2];
+        for (unsigned i = 0; i < 2; i++) {
+            const uint8_t *from = src + 128 * i;
+            if (key != NULL) {
+                __m512d fine = _mm512_mul_pd(factor, _mm512_set1_pd(65536));
+                q[i] = add_noise(nearest_f64(from, fine), counter);
+                counter = _mm512_add_epi32(counter, _mm512_slli_epi32(STEP, 4));
+            } else {
+                q[i] = _mm512_cvtsepi32_epi8(nearest_f64(from, factor));
+            }
+        }
+        store_elements(elements + b * LULL__MX_BLOCK, q[0], q[1]);
+    }
+    if (range.most >> 52 >= 1023 + 128)
+        clear_nan(scales, elements, blocks);
+    return range;
+}
+
+static lull__mx_range_t encode_f64(const uint8_t *src, size_t blocks,
+                                   uint8_t *scales, uint8_t *elements) {
+    return encode_all_f64(src, blocks, scales, elements, NULL);
+}
+
+static lull__mx_range_t encode_random_f64(const uint8_t *src, size_t blocks,
+                                          uint8_t *scales, uint8_t *elements,
+                                          uint32_t key) {
+    return encode_all_f64(src, blocks, scales, elements, &key);
+}
 
 /* ---- Decoding ---------------------------------------------------------- */
 
@@ -175,6 +256,34 @@ static inline void add_f16(uint8_t *sum, pair_t x) {
                           _mm512_cvtph_ps(halves(x.high))});
 }
 
+static inline __m512d eight_of(double unit, const uint8_t *elements) {
+    __m256i wide =
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)elements));
+    return _mm512_mul_pd(_mm512_cvtepi32_pd(wide), _mm512_set1_pd(unit));
+}
+
+static INLINE void decode_all_f64(const uint8_t *scales,
+                                  const uint8_t *elements, size_t blocks,
+                                  uint8_t *dst, bool add) {
+    for (size_t i = 0; i < 4 * blocks; i++) {
+        double unit = lull__mx_unit_value(scales[i / 4]);
+        __m512d x = eight_of(unit, elements + 8 * i);
+        if (add)
+            x = _mm512_add_pd(_mm512_loadu_pd(dst + 64 * i), x);
+        _mm512_storeu_pd(dst + 64 * i, x);
+    }
+}
+
+static void decode_f64(const uint8_t *scales, const uint8_t *elements,
+                       size_t blocks, uint8_t *dst) {
+    decode_all_f64(scales, elements, blocks, dst, false);
+}
+
+static void decode_add_f64(const uint8_t *scales, const uint8_t *elements,
+                           size_t blocks, uint8_t *sum) {
+    decode_all_f64(scales, elements, blocks, sum, true);
+}
+
 #define DECODE(put, size)                                                    \
     static void decode_##put(const uint8_t *scales, const uint8_t *elements, \
                              size_t blocks, uint8_t *dst) {                  \
@@ -196,7 +305,8 @@ const lull__mx_kernel_t lull__mx_avx512[LULL__MX_KINDS] = {
                       decode_add_f16},
     [LULL__MX_BF16] = {encode_bf16, encode_random_bf16, decode_store_bf16,
                        decode_add_f32},
-    [LULL__MX_F64] = LULL__MX_KERNEL_F64,
+    [LULL__MX_F64] = {encode_f64, encode_random_f64, decode_f64,
+                      decode_add_f64},
 };
 #else
 typedef int lull__no_avx512;

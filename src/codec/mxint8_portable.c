@@ -4,19 +4,11 @@
 #include "codec/codec_impl.h"
 #include "codec/mxint8.h"
 
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static uint32_t bits_of(float value) {
     return lull__load32(&value);
 }
 
-/* 2^e. */
-static double power(int e) {
-    uint64_t bits = (uint64_t)(e + 1023) << 52;
+static double double_of(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -39,13 +31,6 @@ static int8_t element(double y, bool random, uint32_t noise) {
     return clamp((nearest(y * 65536) + (int)noise) >> 16);
 }
 
-static void see(lull__mx_range_t *range, uint64_t most) {
-    if (most > range->most)
-        range->most = most;
-    if (most - 1 < range->least1)
-        range->least1 = most - 1;
-}
-
 typedef struct random {
     bool on;
     uint32_t key;
@@ -59,14 +44,14 @@ static void encode_block(const float *x, lull__mx_range_t *range,
         uint32_t magnitude = bits_of(x[i]) & 0x7fffffff;
         most = magnitude > most ? magnitude : most;
     }
-    see(range, most);
-    int code = (int)(most >> 23);
+    lull__mx_see(range, most);
+    unsigned code = most >> 23;
     *scale = (uint8_t)code;
     if (code == 255) { /* NaN for the whole block, as OCP has it */
         memset(elements, 0, LULL__MX_BLOCK);
         return;
     }
-    double factor = power(133 - code);
+    double factor = double_of(lull__mx_factor_f64(code));
     for (unsigned i = 0; i < LULL__MX_BLOCK; i++)
         elements[i] = element(x[i] * factor, random.on,
                               lull__mx_random(random.key, index + i));
@@ -94,7 +79,7 @@ static inline lull__mx_range_t encode(const uint8_t *src, size_t blocks,
 }
 
 static void values_of(uint8_t scale, const uint8_t *elements, float *x) {
-    float unit = float_of(lull__mx_unit(scale));
+    float unit = lull__mx_unit_value(scale);
     for (unsigned i = 0; i < LULL__MX_BLOCK; i++)
         x[i] = (float)(int8_t)elements[i] * unit;
 }
@@ -171,13 +156,6 @@ KERNEL(bf16, lull__bf16_to_f32, store_bf16)
 
 /* ---- f64 --------------------------------------------------------------- */
 
-/* The exponent of a double in the scale's bias, within what the scale holds;
- * 255 from 2^128 on. */
-static int code_of_f64(uint64_t magnitude) {
-    int code = (int)(magnitude >> 52) - 1023 + 127;
-    return code < 0 ? 0 : code > 255 ? 255 : code;
-}
-
 static lull__mx_range_t encode_all_f64(const uint8_t *src, size_t blocks,
                                        uint8_t *scales, uint8_t *elements,
                                        random_t random) {
@@ -190,47 +168,47 @@ static lull__mx_range_t encode_all_f64(const uint8_t *src, size_t blocks,
             uint64_t magnitude = lull__load64(&x[i]) & INT64_MAX;
             most = magnitude > most ? magnitude : most;
         }
-        see(&range, most);
-        int code = code_of_f64(most);
+        lull__mx_see(&range, most);
+        unsigned code = lull__mx_code_f64(most);
         scales[b] = (uint8_t)code;
         memset(elements, 0, LULL__MX_BLOCK);
         if (code == 255)
             continue;
+        double factor = double_of(lull__mx_factor_f64(code));
         for (uint32_t i = 0; i < LULL__MX_BLOCK; i++)
             elements[i] = (uint8_t)element(
-                x[i] * power(133 - code), random.on,
+                x[i] * factor, random.on,
                 lull__mx_random(random.key, (uint32_t)b * LULL__MX_BLOCK + i));
     }
     return range;
 }
 
-lull__mx_range_t lull__mx_encode_f64(const uint8_t *src, size_t blocks,
-                                     uint8_t *scales, uint8_t *elements) {
+static lull__mx_range_t encode_f64(const uint8_t *src, size_t blocks,
+                                   uint8_t *scales, uint8_t *elements) {
     return encode_all_f64(src, blocks, scales, elements, (random_t){false, 0});
 }
 
-lull__mx_range_t lull__mx_encode_random_f64(const uint8_t *src, size_t blocks,
-                                            uint8_t *scales, uint8_t *elements,
-                                            uint32_t key) {
+static lull__mx_range_t encode_random_f64(const uint8_t *src, size_t blocks,
+                                          uint8_t *scales, uint8_t *elements,
+                                          uint32_t key) {
     return encode_all_f64(src, blocks, scales, elements, (random_t){true, key});
 }
 
-void lull__mx_decode_f64(const uint8_t *scales, const uint8_t *elements,
-                         size_t blocks, uint8_t *dst) {
+static void decode_f64(const uint8_t *scales, const uint8_t *elements,
+                       size_t blocks, uint8_t *dst) {
     for (size_t b = 0; b < blocks; b++, elements += LULL__MX_BLOCK) {
-        double x[LULL__MX_BLOCK], unit = float_of(lull__mx_unit(scales[b]));
+        double x[LULL__MX_BLOCK], unit = lull__mx_unit_value(scales[b]);
         for (unsigned i = 0; i < LULL__MX_BLOCK; i++)
             x[i] = (double)(int8_t)elements[i] * unit;
         memcpy(dst + b * sizeof x, x, sizeof x);
     }
 }
 
-void lull__mx_decode_add_f64(const uint8_t *scales, const uint8_t *elements,
-                             size_t blocks, uint8_t *sum) {
+static void decode_add_f64(const uint8_t *scales, const uint8_t *elements,
+                           size_t blocks, uint8_t *sum) {
     for (size_t b = 0; b < blocks; b++) {
         double x[LULL__MX_BLOCK];
-        lull__mx_decode_f64(scales + b, elements + b * LULL__MX_BLOCK, 1,
-                            (uint8_t *)x);
+        decode_f64(scales + b, elements + b * LULL__MX_BLOCK, 1, (uint8_t *)x);
         lull__add(LULL_F64, x, sum + b * sizeof x, LULL__MX_BLOCK);
     }
 }
@@ -242,5 +220,6 @@ const lull__mx_kernel_t lull__mx_portable[LULL__MX_KINDS] = {
                       decode_add_f16},
     [LULL__MX_BF16] = {encode_bf16, encode_random_bf16, decode_bf16,
                        decode_add_f32},
-    [LULL__MX_F64] = LULL__MX_KERNEL_F64,
+    [LULL__MX_F64] = {encode_f64, encode_random_f64, decode_f64,
+                      decode_add_f64},
 };

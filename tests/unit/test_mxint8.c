@@ -110,6 +110,28 @@ static void finite_bits(void **state) {
     check_bound(LULL_F32, values, back, 8192);
 }
 
+/* The same for doubles: blocks under, within and at the end of what scales
+ * hold, with any smaller number beside the largest. */
+static void finite_bits_f64(void **state) {
+    (void)state;
+    static double values[16384], back[16384];
+    uint64_t random = test_seed();
+    for (unsigned i = 0; i < 16384; i++) {
+        uint64_t bits = test_random(&random), keep = ~(0x7ffull << 52);
+        uint64_t exponent = 1150 - i / 32 * 5 % 400; /* all from 751 on */
+        if (i % 32 != 0)
+            exponent -= test_random(&random) % (i % 64 < 32 ? 10 : exponent);
+        bits = (bits & keep) | exponent << 52;
+        memcpy(values + i, &bits, 8);
+    }
+    lull_codec_t codec = mxint8(LULL_F64);
+    codec.flags = LULL_CODEC_FORCE;
+    codec_check(&codec, values, 16384, back);
+    check_bound(LULL_F64, values, back, 16384);
+    codec.flags |= LULL_CODEC_STOCHASTIC;
+    codec_check(&codec, values, 16384, NULL);
+}
+
 static size_t encode_one(lull_codec_t codec, const float *values, size_t n,
                          uint8_t *stream) {
     lull_codec_scratch_t *scratch;
@@ -310,6 +332,7 @@ int main(void) {
         cmocka_unit_test(lengths),
         cmocka_unit_test(kinds),
         cmocka_unit_test(finite_bits),
+        cmocka_unit_test(finite_bits_f64),
         cmocka_unit_test(known_bytes),
         cmocka_unit_test(unfit_values),
         cmocka_unit_test(foreign_streams),
