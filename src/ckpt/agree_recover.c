@@ -268,13 +268,15 @@ static lull_status_t add_history(const lull__recover_t *complete,
     lull_status_t status = read_row(dir, name, &row, &found);
     if (status != LULL_OK || row.kind != 'H')
         return status;
-    if (found && is_complete(complete, &row))
-        return lull__history_put(
-            history, &(lull__history_row_t){row.seq, row.step, row.tag, false});
-    lull__log(LULL_LOG_WARN,
-              "%s/%s is left alone: not every place has its part of it",
-              dir->path, name);
-    return LULL_OK;
+    bool whole = found && is_complete(complete, &row);
+    if (!whole)
+        lull__log(LULL_LOG_WARN,
+                  "%s/%s is left alone%s: not every place has its part of it",
+                  dir->path, name, found ? " until retention takes it" : "");
+    return found ? lull__history_put(
+                       history, &(lull__history_row_t){row.seq, row.step,
+                                                       row.tag, false, !whole})
+                 : LULL_OK;
 }
 
 /* ".step-N.old-..." before ".step-N.partial-...": what was moved aside for a

@@ -49,7 +49,7 @@ lull__history_row_t lull__history_row(const lull__manifest_t *manifest) {
     lull__hash_update(&hash, manifest->run_id, strlen(manifest->run_id));
     lull__hash_update(&hash, numbers, sizeof numbers);
     return (lull__history_row_t){manifest->seq, manifest->step,
-                                 lull__hash_end(&hash), false};
+                                 lull__hash_end(&hash), false, false};
 }
 
 lull_status_t lull__history_add(lull__history_t *history,
@@ -199,8 +199,10 @@ lull_status_t lull__trash(const lull__retention_t *what, const char *name,
 bool lull__retention_keeps(const lull__retention_t *what,
                            const lull__history_t *history, size_t row) {
     /* The newest always stays. */
-    size_t newer = history->count - 1 - row;
-    if (newer == 0 || what->keep_last == 0 || newer < what->keep_last)
+    uint32_t most = what->keep_last, newer = 0;
+    for (size_t i = history->count; i-- > row + 1 && newer < most;)
+        newer += !history->rows[i].partly;
+    if (most == 0 || newer < most)
         return true;
     return what->keep_every != 0 &&
            history->rows[row].step % what->keep_every == 0;

@@ -13,6 +13,8 @@ typedef struct lull__history_row {
     uint64_t seq, step;
     uint64_t origin; /* of which save: the same in every tier */
     bool stuck;      /* cannot be drained: not waited for */
+    bool partly;     /* not every place has its part: it counts for nothing,
+                        but goes when it would go if they had */
 } lull__history_row_t;
 
 /* Committed checkpoints by ascending seq. Zeros are an empty one. */

@@ -574,6 +574,50 @@ static void any_allocation_may_fail(void **state) {
     assert_true(n > 40);
 }
 
+static void at_step(char path[400], uint32_t rank, unsigned step) {
+    snprintf(path, 400, "%s/step-%08u", dirs[rank], step);
+}
+
+/* A run that is killed between the retention of one place and that of another
+ * leaves a part that no restart can take. */
+static void retention_takes_what_another_place_has_not(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    char path[400];
+    use_places(2);
+    open_all(ranks, "run", 20, 0);
+    for (uint64_t step = 1; step <= 4; step++)
+        commit_all(ranks, step);
+    close_all(ranks);
+    for (unsigned step = 1; step <= 3; step += 2) {
+        at_step(path, 0, step);
+        test_dir_drop(path);
+    }
+    /* Where all are kept, this one is, too. */
+    agree_room_reset(&room);
+    open_all(ranks, "all", 20, 0);
+    commit_all(ranks, 5);
+    close_all(ranks);
+    assert_int_equal(test_count(dirs[3], "step-"), 5);
+    /* 3 does not count as one of the newest: 2 is kept, by all places. */
+    agree_room_reset(&room);
+    open_all(ranks, "three", 20, 4);
+    commit_all(ranks, 6);
+    close_all(ranks);
+    assert_int_equal(test_count(dirs[0], "step-"), 4);
+    assert_int_equal(test_count(dirs[3], "step-"), 5);
+    at_step(path, 3, 1);
+    assert_int_equal(access(path, F_OK), -1);
+    agree_room_reset(&room);
+    open_all(ranks, "two", 20, 2);
+    commit_all(ranks, 7);
+    close_all(ranks);
+    agree_room_reset(&room);
+    assert_loads(7);
+    for (uint32_t r = 0; r < WORLD; r++)
+        assert_int_equal(test_count(dirs[r], "step-"), 2);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -588,6 +632,7 @@ int main(void) {
         TEST(what_is_published_in_one_place_is_older),
         TEST(any_call_may_fail),
         TEST(any_allocation_may_fail),
+        TEST(retention_takes_what_another_place_has_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
