@@ -13,7 +13,6 @@
 #include "base/pages.h"
 #include "pool.h"
 
-#define SECTOR 4096u
 #define CHUNK_BLOCKS 4u
 #define CHUNK (CHUNK_BLOCKS * LULL__BLOCK_BYTES)
 #define FILES_AT_ONCE 64u /* open */
@@ -48,8 +47,8 @@ static lull_status_t fetch(batch_t *batch, unsigned worker, size_t source,
         end = end < all ? end : all;
         uint64_t n = end - from < bytes ? end - from : bytes;
         /* Whole blocks need no second place, where they can be read to. */
-        bool whole =
-            begin == from && n == end - begin && (uintptr_t)to % SECTOR == 0;
+        bool whole = begin == from && n == end - begin &&
+                     (uintptr_t)to % LULL__SECTOR == 0;
         char *at = whole ? to : batch->blocks[worker];
         status = lull__reader_blocks(info, source, first, count,
                                      &batch->direct[worker], at);
@@ -106,12 +105,8 @@ static lull_status_t put(batch_t *batch, unsigned worker,
     const lull__file_t *to = file->is_direct ? &file->direct : &file->plain;
     if (!carry->pace(carry->ctx, bytes))
         return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");
-    if (file->is_direct && bytes % SECTOR != 0) {
-        /* Whole sectors; the file is cut to its length afterwards. */
-        uint64_t pad = SECTOR - bytes % SECTOR;
-        memset(data + bytes, 0, pad);
-        bytes += pad;
-    }
+    if (file->is_direct)
+        bytes = lull__direct_pad(data, bytes);
     return lull__file_write(to, data, bytes, file->header_bytes + begin);
 }
 
@@ -150,24 +145,6 @@ static lull_status_t do_chunk(void *ctx, unsigned worker, size_t task) {
 
 /* ---- files ---- */
 
-static void open_direct(const lull__carry_t *carry, lull__carry_file_t *file) {
-    if (*carry->direct_refused || file->data_bytes == 0 ||
-        file->header_bytes % SECTOR != 0)
-        return;
-    file->is_direct =
-        lull__file_open(carry->to, file->name, O_WRONLY | O_DIRECT,
-                        &file->direct) == LULL_OK;
-    if (file->is_direct && !*carry->direct_probed)
-        *carry->direct_probed = file->is_direct =
-            lull__file_takes_direct(&file->direct);
-    if (file->is_direct)
-        return;
-    *carry->direct_refused = true;
-    (void)lull__file_close(&file->direct);
-    lull__log(LULL_LOG_INFO, "draining through the page cache: %s",
-              lull_last_error());
-}
-
 static lull_status_t open_files(batch_t *batch, size_t *tasks) {
     lull__carry_t *carry = batch->carry;
     *tasks = 0;
@@ -175,8 +152,10 @@ static lull_status_t open_files(batch_t *batch, size_t *tasks) {
         lull__carry_file_t *file = &carry->files[batch->first + i];
         lull_status_t status = lull__file_open(
             carry->to, file->name, O_RDWR | O_CREAT | O_TRUNC, &file->plain);
-        if (status == LULL_OK)
-            open_direct(carry, file);
+        if (status == LULL_OK && file->data_bytes > 0 &&
+            file->header_bytes % LULL__SECTOR == 0)
+            file->is_direct = lull__direct_open(
+                &file->plain, carry->direct_writes, &file->direct);
         if (status == LULL_OK && file->is_direct)
             status = lull__file_reserve(&file->plain,
                                         file->header_bytes + file->data_bytes);

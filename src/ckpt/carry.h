@@ -48,7 +48,7 @@ typedef struct lull__carry {
     const lull__dir_t *to; /* an empty directory */
     uint32_t merge;        /* into so many; 0: as they are */
     unsigned threads;
-    bool *direct_refused, *direct_probed; /* what is known of `to`'s disk */
+    lull__direct_writes_t *direct_writes; /* what is known of `to`'s disk */
     /* Told of bytes before they are written, may wait; false: cancelled. Any
      * thread. */
     bool (*pace)(void *ctx, uint64_t bytes);

@@ -23,7 +23,7 @@
 #include "base/thread.h"
 #include "deleter.h"
 #include "device/device.h"
-#include "io/file.h"
+#include "io/direct.h"
 #include "io/queue.h"
 #include "lock.h"
 #include "naming.h"
@@ -170,7 +170,7 @@ struct lull_ckpt {
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
     lull__history_t history;  /* who leads: what is committed; committer's */
     lull__tiers_t *tiers;     /* rank 0; NULL: there is one directory */
-    bool direct_refused, direct_probed, direct_told; /* the opener's */
+    lull__direct_writes_t direct_writes; /* the opener's */
     uint64_t verdicts_begin; /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an
      * older checkpoint whose successor is perhaps not durable. */

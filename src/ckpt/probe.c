@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/direct.h"
 #include "io/queue.h"
 
-#define SECTOR 4096u
 #define BUFFER_BYTES ((size_t)1 << 20)
 
 __attribute__((format(printf, 2, 3))) static void say(lull_ckpt_io_t *out,
@@ -55,8 +55,8 @@ static void probe_direct(const lull__dir_t *dir, const char *name, char *buffer,
     int fd = open_direct(dir, name, O_WRONLY);
     ssize_t n = fd;
     if (fd >= 0)
-        n = io->ops->write(io, fd, buffer, SECTOR, 0);
-    out->direct_writes = n == SECTOR;
+        n = io->ops->write(io, fd, buffer, LULL__SECTOR, 0);
+    out->direct_writes = n == LULL__SECTOR;
     if (n < 0)
         say(out, "writes go through the page cache: O_DIRECT: %s",
             strerrordesc_np((int)-n));
@@ -65,8 +65,8 @@ static void probe_direct(const lull__dir_t *dir, const char *name, char *buffer,
     fd = open_direct(dir, name, O_RDONLY);
     n = fd;
     if (fd >= 0)
-        n = io->ops->read(io, fd, buffer, SECTOR, 0);
-    out->direct_reads = n == SECTOR;
+        n = io->ops->read(io, fd, buffer, LULL__SECTOR, 0);
+    out->direct_reads = n == LULL__SECTOR;
     if (n < 0)
         say(out, "reads go through the page cache: O_DIRECT: %s",
             strerrordesc_np((int)-n));
@@ -110,7 +110,7 @@ static lull_status_t probe_dir(const lull__dir_t *dir, char *buffer,
         lull__file_open(dir, a, O_RDWR | O_CREAT | O_TRUNC, &first);
     if (status != LULL_OK)
         return status;
-    status = lull__file_write(&first, buffer, 2 * SECTOR, 0);
+    status = lull__file_write(&first, buffer, 2 * LULL__SECTOR, 0);
     if (status == LULL_OK)
         probe_direct(dir, a, buffer, out);
     if (status == LULL_OK)
@@ -132,7 +132,7 @@ lull_status_t lull_ckpt_probe(const char *path, lull_ckpt_io_t *out) {
     lull__dir_t dir = LULL__DIR_CLOSED;
     if (out == NULL || out->size == 0 || out->size > sizeof *out)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_probe: set out->size");
-    char *buffer = aligned_alloc(SECTOR, BUFFER_BYTES);
+    char *buffer = aligned_alloc(LULL__SECTOR, BUFFER_BYTES);
     if (buffer == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "lull_ckpt_probe");
     memset(buffer, 0, BUFFER_BYTES);

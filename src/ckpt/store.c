@@ -13,8 +13,6 @@
 #include "note.h"
 #include "safetensors.h"
 
-#define SECTOR 4096u
-
 /* ---- opening ---- */
 
 static bool planned(const lull_ckpt_request_t *save) {
@@ -118,37 +116,15 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
     }
 }
 
-static void open_direct(lull_ckpt_request_t *save, lull__data_file_t *file) {
-    lull_ckpt_t *ckpt = save->ckpt;
-    if (ckpt->direct_refused || file->most_bytes == 0)
-        return;
-    lull_status_t status = lull__file_open(&save->dir, file->name,
-                                           O_WRONLY | O_DIRECT, &file->direct);
-    if (status == LULL_OK && !ckpt->direct_probed) {
-        ckpt->direct_probed = lull__file_takes_direct(&file->direct);
-        status = ckpt->direct_probed ? LULL_OK : LULL_ERR_IO;
-    }
-    file->is_direct = status == LULL_OK;
-    if (file->is_direct && !ckpt->direct_told)
-        lull__log(LULL_LOG_INFO, "%s: writing past the page cache",
-                  ckpt->dir_path);
-    ckpt->direct_told = ckpt->direct_told || file->is_direct;
-    if (file->is_direct)
-        return;
-    ckpt->direct_refused = true;
-    (void)lull__file_close(&file->direct);
-    lull__log(LULL_LOG_INFO, "writing through the page cache: %s",
-              lull_last_error());
-}
-
 static lull_status_t open_files(lull_ckpt_request_t *save) {
     lull_status_t status = LULL_OK;
     for (size_t f = 0; status == LULL_OK && f < save->file_count; f++) {
         lull__data_file_t *file = &save->files[f];
         status = lull__file_open(&save->dir, file->name,
                                  O_RDWR | O_CREAT | O_TRUNC, &file->plain);
-        if (status == LULL_OK)
-            open_direct(save, file);
+        if (status == LULL_OK && file->most_bytes > 0)
+            file->is_direct = lull__direct_open(
+                &file->plain, &save->ckpt->direct_writes, &file->direct);
         /* So the file system does not extend it write by write, too. */
         if (status == LULL_OK && file->is_direct)
             status =
@@ -219,13 +195,9 @@ static void write_chunk(lull__chunk_t *chunk) {
     job->offset = file->room + chunk->begin;
     job->bytes = chunk->bytes;
     job->done = chunk_done;
-    if (file->is_direct && job->bytes % SECTOR != 0) {
-        /* Whole sectors; the file is cut to its length when it is finished. */
-        uint64_t pad = SECTOR - job->bytes % SECTOR;
-        memset((char *)lull__ring_data(chunk->ring, chunk->slot) + job->bytes,
-               0, pad);
-        job->bytes += pad;
-    }
+    if (file->is_direct)
+        job->bytes = lull__direct_pad(lull__ring_data(chunk->ring, chunk->slot),
+                                      job->bytes);
     lull__io_queue_write(chunk->save->ckpt->queue, job);
 }
 

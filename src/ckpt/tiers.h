@@ -20,8 +20,8 @@ typedef struct lull__tier {
     uint32_t keep_last, files;
     uint64_t keep_every;
     lull__tier_home_t *home; /* of slower ones: where these two are */
-    bool direct_refused, direct_probed; /* the drainer's, as `garbage`: */
-    bool garbage;                       /* a partial directory could not go */
+    lull__direct_writes_t direct_writes; /* the drainer's, as these: */
+    bool garbage;                        /* a partial directory could not go */
     bool in_doubt; /* ... one may hold what was replaced, perhaps not durably */
     /* Under the engine's lock. */
     double retry_s;    /* not before; 0: at once */

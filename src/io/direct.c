@@ -1,5 +1,6 @@
-/* Reads past the page cache. Nothing is asked beforehand: what the file
- * system refuses is learnt from its EINVAL, which comes before any transfer. */
+/* Reads and writes past the page cache. Nothing is asked beforehand: what the
+ * file system refuses is learnt from its EINVAL, which comes before any
+ * transfer. */
 #include "direct.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#define SECTOR 4096u /* no disk has larger ones */
 #define MOST_AT_ONCE ((uint64_t)1 << 30)
 
 bool lull__direct_refused(const lull__direct_t *direct) {
@@ -66,7 +66,7 @@ static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
             return lull__fail_errno((int)-n, "%s/%s: reading failed",
                                     file->dir->path, file->name);
         *done += (uint64_t)n;
-        if (n == 0 || n % SECTOR != 0)
+        if (n == 0 || n % LULL__SECTOR != 0)
             return LULL_OK; /* the end, or an odd place to go on from */
     }
     return LULL_OK;
@@ -75,10 +75,11 @@ static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
 lull_status_t lull__direct_read(lull__direct_t *direct,
                                 const lull__file_t *plain, void *data,
                                 uint64_t bytes, uint64_t offset) {
-    uint64_t done = 0, whole = bytes - bytes % SECTOR;
+    uint64_t done = 0, whole = bytes - bytes % LULL__SECTOR;
     lull_status_t status = LULL_OK;
-    if (whole > 0 && offset % SECTOR == 0 && (uintptr_t)data % SECTOR == 0 &&
-        !lull__direct_refused(direct) && use(direct, plain))
+    if (whole > 0 && offset % LULL__SECTOR == 0 &&
+        (uintptr_t)data % LULL__SECTOR == 0 && !lull__direct_refused(direct) &&
+        use(direct, plain))
         status = sectors(direct, data, whole, offset, &done);
     if (status != LULL_OK || done == bytes)
         return status;
@@ -88,4 +89,39 @@ lull_status_t lull__direct_read(lull__direct_t *direct,
 
 void lull__direct_close(lull__direct_t *direct) {
     (void)lull__file_close(&direct->file);
+}
+
+/* ---- writes ---- */
+
+/* Zeros its first sector. */
+static bool is_taken(const lull__file_t *file) {
+    static const _Alignas(LULL__SECTOR) char zeros[LULL__SECTOR];
+    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
+}
+
+bool lull__direct_open(const lull__file_t *plain, lull__direct_writes_t *known,
+                       lull__file_t *out) {
+    *out = (lull__file_t)LULL__FILE_CLOSED;
+    if (known->refused)
+        return false;
+    bool opened = lull__file_open(plain->dir, plain->name, O_WRONLY | O_DIRECT,
+                                  out) == LULL_OK;
+    if (opened && (known->taken || is_taken(out))) {
+        if (!known->taken)
+            lull__log(LULL_LOG_INFO, "%s: writing past the page cache",
+                      plain->dir->path);
+        known->taken = true;
+        return true;
+    }
+    known->refused = true;
+    lull__log(LULL_LOG_INFO, "%s: writing through the page cache: %s",
+              plain->dir->path, lull_last_error());
+    (void)lull__file_close(out);
+    return false;
+}
+
+uint64_t lull__direct_pad(void *data, uint64_t bytes) {
+    uint64_t over = bytes % LULL__SECTOR, pad = over ? LULL__SECTOR - over : 0;
+    memset((char *)data + bytes, 0, pad);
+    return bytes + pad;
 }

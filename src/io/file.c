@@ -116,11 +116,6 @@ lull_status_t lull__file_reserve(const lull__file_t *file, uint64_t bytes) {
                             file->dir->path, file->name, bytes);
 }
 
-bool lull__file_takes_direct(const lull__file_t *file) {
-    static const _Alignas(4096) char zeros[4096];
-    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
-}
-
 lull_status_t lull__file_size(const lull__file_t *file, uint64_t *bytes) {
     lull__io_stat_t st;
     int rc = file->dir->io->ops->stat(file->dir->io, file->fd, "", &st);

@@ -77,8 +77,6 @@ lull_status_t lull__file_truncate(const lull__file_t *file, uint64_t bytes);
 /* Reserves blocks for `bytes`, so that a full disk shows at once; a file system
  * that cannot is no failure. */
 lull_status_t lull__file_reserve(const lull__file_t *file, uint64_t bytes);
-/* Is a write taken here, of one opened with O_DIRECT? Zeros its first 4 KiB. */
-bool lull__file_takes_direct(const lull__file_t *file);
 lull_status_t lull__file_size(const lull__file_t *file, uint64_t *bytes);
 /* flock; LULL_ERR_BUSY if it would block. */
 lull_status_t lull__file_lock(const lull__file_t *file, int operation);
