@@ -104,8 +104,9 @@ typedef struct lull_ckpt_options {
      *
      * Coding happens in the background, after the snapshot where the staging
      * buffer holds all of it; so a save blocks no longer than a raw one. It
-     * takes one more thread and 14 MiB beside the staging buffer. The space
-     * that a save asks for is that of its tensors raw. */
+     * takes one more thread and 14 MiB beside the staging buffer. Where what
+     * is coded might not fit a disk it is tried: LULL_ERR_NO_SPACE may then
+     * come late. */
     const char *codec;
     /* Tiers behind `dir`, fast to slow. A save is committed when it is in
      * `dir`. Rank 0 drains, the newest first, what the retention of a slower

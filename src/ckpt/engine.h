@@ -56,6 +56,7 @@ typedef struct lull__data_file {
     uint64_t room;       /* reserved for the header: where data begins */
     uint64_t raw_bytes;  /* of its tensors: what is copied */
     uint64_t most_bytes; /* that its data may have */
+    uint64_t sure_bytes; /* that it has however well the rest is coded */
     uint64_t data_bytes; /* that it has, once all is coded */
     uint64_t header_hash;
     uint64_t *hashes;     /* of each block */
@@ -97,6 +98,7 @@ struct lull_ckpt_request {
     /* opened */
     lull__dir_t dir;
     lull__entry_name_t dir_name;
+    bool tight; /* there may be too little room for what it may take at most */
     /* finished: the vote, for the coordinator */
     bool voted;
     bool

@@ -151,6 +151,7 @@ static lull_status_t split_files(lull_ckpt_request_t *save) {
         file->raw_bytes += item->bytes;
         item->shard.end = item->end = file->raw_bytes;
         file->most_bytes += item->most;
+        file->sure_bytes += item->coding == NULL ? item->bytes : 0;
         file->count++;
         put_codec(&writer, item);
         put_item(&writer, item);

@@ -63,19 +63,24 @@ static uint64_t ranks_here(const lull_ckpt_t *ckpt) {
 }
 
 /* `in`: DIR, or the save's own. Who leads waits while there may be too little
- * for all ranks, of which each has about as much. */
+ * for all ranks, of which each has about as much. How small tensors get by
+ * coding shows only then: what might not fit is tried. */
 static lull_status_t check_space(lull_ckpt_request_t *save,
                                  const lull__dir_t *in) {
     const lull__io_t *io = save->ckpt->io;
     uint64_t ranks = ranks_here(save->ckpt);
     uint64_t have, need = (uint64_t)1 << 20; /* index, manifest, directories */
-    for (size_t f = 0; f < save->file_count; f++)
-        need += save->files[f].room + save->files[f].most_bytes;
+    uint64_t most = need;
+    for (size_t f = 0; f < save->file_count; f++) {
+        need += save->files[f].room + save->files[f].sure_bytes;
+        most += save->files[f].room + save->files[f].most_bytes;
+    }
     int rc = io->ops->space(io, in->fd, &have);
-    if (rc == 0 && have / ranks < need) {
+    if (rc == 0 && have / ranks < most) {
         await_room(save);
         rc = io->ops->space(io, in->fd, &have);
     }
+    save->tight = rc == 0 && have / ranks < most;
     if (rc == 0 && have < need)
         return lull__fail(LULL_ERR_NO_SPACE,
                           "%s: step %" PRIu64 " needs %" PRIu64
@@ -116,6 +121,22 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
     }
 }
 
+/* Blocks for all that a file may get, so that the file system does not extend
+ * it write by write, too. Of what is coded only where there is plenty: it will
+ * take less. */
+static lull_status_t reserve(const lull_ckpt_request_t *save,
+                             const lull__data_file_t *file) {
+    bool coded = file->sure_bytes < file->most_bytes;
+    if (!file->is_direct || (coded && save->tight))
+        return LULL_OK;
+    lull_status_t status =
+        lull__file_reserve(&file->plain, file->room + file->most_bytes);
+    if (status != LULL_ERR_NO_SPACE || !coded)
+        return status;
+    /* Another took it meanwhile. Some of it may be reserved by now. */
+    return lull__file_truncate(&file->plain, 0);
+}
+
 static lull_status_t open_files(lull_ckpt_request_t *save) {
     lull_status_t status = LULL_OK;
     for (size_t f = 0; status == LULL_OK && f < save->file_count; f++) {
@@ -125,10 +146,8 @@ static lull_status_t open_files(lull_ckpt_request_t *save) {
         if (status == LULL_OK && file->most_bytes > 0)
             file->is_direct = lull__direct_open(
                 &file->plain, &save->ckpt->direct_writes, &file->direct);
-        /* So the file system does not extend it write by write, too. */
-        if (status == LULL_OK && file->is_direct)
-            status =
-                lull__file_reserve(&file->plain, file->room + file->most_bytes);
+        if (status == LULL_OK)
+            status = reserve(save, file);
     }
     return status;
 }

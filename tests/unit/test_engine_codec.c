@@ -419,6 +419,65 @@ static void the_nth_call_fails(void **state) {
     free(ones[1].data);
 }
 
+/* A disk with this much room, of which it reserves none. */
+static uint64_t free_bytes;
+static lull__io_ops_t small_ops;
+
+static int small_space(const lull__io_t *io, int fd, uint64_t *out) {
+    (void)io, (void)fd;
+    *out = free_bytes;
+    return 0;
+}
+
+static int reserves_nothing(const lull__io_t *io, int fd, uint64_t bytes) {
+    (void)io, (void)fd, (void)bytes;
+    return -ENOSPC;
+}
+
+static lull_status_t save_on_small(uint64_t room, const char *codec,
+                                   const one_t *ones, size_t count) {
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    options.codec = codec;
+    free_bytes = room;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    lull_status_t status = save_all(ckpt, 1, ones, count);
+    (void)lull_ckpt_close(ckpt);
+    lull_ckpt_destroy(ckpt);
+    return status;
+}
+
+/* Raw it would not fit; coded it does, and is tried. */
+static void what_fits_only_coded_is_saved(void **state) {
+    (void)state;
+    lull__io_t small = {.ops = &small_ops};
+    one_t ones[] = {{"w", LULL_F32, 1500000, NULL},
+                    {"ids", LULL_I64, 400000, NULL}};
+    uint64_t room = (uint64_t)5 * MIB;
+    small_ops = *lull__io_system.ops;
+    small_ops.space = small_space;
+    small_ops.allocate = reserves_nothing;
+    lull__io_set_default(&small);
+    fill(&ones[0], 1);
+    fill(&ones[1], 2);
+    memset(ones[0].data, 0x3c, bytes_of(&ones[0]));
+    assert_fails(save_on_small(room, NULL, ones, 2), LULL_ERR_NO_SPACE,
+                 "are free");
+    assert_ok(save_on_small(room, "weights=mpc", ones, 2));
+    assert_holds(1, ones, 2, 1);
+    /* What is not coded has to fit. */
+    assert_fails(save_on_small(3 * MIB, "weights=mpc", ones, 2),
+                 LULL_ERR_NO_SPACE, "are free");
+    assert_fails(save_on_small(room, "moments=mpc", ones, 2), LULL_ERR_NO_SPACE,
+                 "are free");
+    /* Room that another takes between the look and the reservation. */
+    assert_ok(save_on_small(100 * MIB, "weights=mpc", ones, 2));
+    assert_holds(1, ones, 2, 1);
+    lull__io_set_default(&fault.io);
+    free(ones[0].data);
+    free(ones[1].data);
+}
+
 /* Destroyed at any time: nothing hangs, nothing leaks. */
 static void destroyed_while_it_codes(void **state) {
     (void)state;
@@ -526,6 +585,7 @@ int main(void) {
         TEST(saves_overlap),
         TEST(from_a_device),
         TEST(the_nth_call_fails),
+        TEST(what_fits_only_coded_is_saved),
         TEST(destroyed_while_it_codes),
         TEST(damage_is_found),
         TEST(the_nth_allocation_fails),
