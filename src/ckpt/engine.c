@@ -110,6 +110,7 @@ void lull__save_free_work(lull_ckpt_request_t *save) {
     free(save->aliases);
     free(save->meta);
     lull__arena_free(&save->arena);
+    lull__arena_free(&save->meta_arena);
     save->files = NULL;
     save->order = NULL;
     save->items = NULL;

@@ -89,7 +89,8 @@ struct lull_ckpt_request {
     size_t item_count, item_room;
     lull_ckpt_meta_t *aliases, *meta;
     size_t alias_count, meta_count;
-    lull__arena_t arena;
+    lull__arena_t arena;      /* of all but the metadata, until it voted */
+    lull__arena_t meta_arena; /* the manifest wants it */
     /* laid out */
     lull__item_t **order;
     lull__data_file_t *files;

@@ -218,8 +218,8 @@ static lull_status_t add_meta(lull_ckpt_request_t *save,
         !lull__utf8_valid(meta->value, strlen(meta->value)))
         return lull__fail(LULL_ERR_INVALID,
                           "metadata must be pairs of UTF-8 strings");
-    char *key = lull__arena_text(&save->arena, meta->key);
-    char *value = lull__arena_text(&save->arena, meta->value);
+    char *key = lull__arena_text(&save->meta_arena, meta->key);
+    char *value = lull__arena_text(&save->meta_arena, meta->value);
     if (key == NULL || value == NULL)
         return no_memory();
     for (size_t i = 0; i < save->meta_count; i++)

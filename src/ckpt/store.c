@@ -416,9 +416,12 @@ static void drop_items(lull_ckpt_request_t *save) {
         return;
     free(save->order);
     free(save->items);
+    free(save->aliases);
+    lull__arena_free(&save->arena);
     save->order = NULL;
     save->items = NULL;
-    save->item_count = 0;
+    save->aliases = NULL;
+    save->item_count = save->alias_count = 0;
 }
 
 void *lull__finish_thread(void *arg) {

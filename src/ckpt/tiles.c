@@ -46,7 +46,7 @@ static lull_status_t no_memory(void) {
 static bool grow(void **array, size_t count, size_t *room, size_t each) {
     if (count < *room)
         return true;
-    size_t more = *room ? 2 * *room : 64;
+    size_t more = *room ? *room + *room / 2 : 64;
     void *grown = realloc(*array, more * each);
     if (grown == NULL)
         return false;

@@ -460,6 +460,14 @@ lull_status_t lull__vote_peek(char *text, size_t n, const char *file,
     return status;
 }
 
+/* What shards grew ahead is not needed. */
+static void trim(lull__vote_t *vote) {
+    size_t bytes = vote->shard_count * sizeof *vote->shards;
+    void *shards = bytes > 0 ? realloc(vote->shards, bytes) : NULL;
+    if (shards != NULL)
+        vote->shards = shards;
+}
+
 /* The pool has stopped moving. */
 static const uint64_t *pointer(const lull__vote_t *vote, const uint64_t *at) {
     return vote->numbers == NULL ? NULL : vote->numbers + ((uintptr_t)at - 1);
@@ -498,6 +506,7 @@ lull_status_t lull__vote_parse(char *text, size_t n, const char *file,
     lull_status_t status = check_head(&parser, VOTE_KEYS);
     if (status == LULL_OK)
         status = lull__json_done(&parser.json, file);
+    trim(vote);
     places_to_pointers(vote);
     if (status == LULL_OK)
         status = check_owners(&parser);

@@ -15,4 +15,7 @@ bool allocations_arm(uint64_t n);
 /* So far since then. */
 uint64_t allocations_count(void);
 
+/* Bytes that are held now, and the most since the last call of this. */
+uint64_t allocations_held(uint64_t *most);
+
 #endif
