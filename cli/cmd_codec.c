@@ -241,7 +241,8 @@ static int decode_bare(const codec_options_t *options, file_t *from,
     status = lull_codec_decode(&codec, work->coded, from->bytes, work->raw,
                                options->count, work->scratch);
     if (status != LULL_OK) {
-        cli_say("%s: %s", from->path, lull_last_error());
+        cli_say("%s: %s%s", from->path, lull_last_error(),
+                options->count == 0 ? " (no --count is given)" : "");
         return status == LULL_ERR_CORRUPT ? CLI_CORRUPT : CLI_FAILED;
     }
     return file_put(to, work->raw, raw);

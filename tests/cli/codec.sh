@@ -37,6 +37,17 @@ else
 fi
 run cmp a.zfp a.by-zfp
 run cmp b.f32 b.by-zfp
+# As MPC itself wrote it.
+cp "$TESTS"/golden/mpc/normal-n1025-d3.f64 m.f64
+cp "$TESTS"/golden/mpc/normal-n1025-d3.f64.mpc m.mpc
+run lull codec decode --codec mpc:3 --dtype f64 --count 1025 --bare m.mpc m.back
+run cmp m.back m.f64
+run lull codec encode --codec mpc:3 --dtype f64 --bare m.f64 m.by-lull
+run cmp m.by-lull m.mpc
+run lull codec decode --codec mpc:3 --dtype f64 --bare m.mpc m.back
+run lull codec decode --codec mpc:2 --dtype f64 --count 1025 --bare m.mpc m.back
+run lull codec decode --codec mpc:3 --dtype f32 --count 1025 --bare m.mpc m.back
+rm m.*
 # A tensor of a safetensors file.
 make_ckpt ck 1 100
 lull export ck -o model
