@@ -166,6 +166,43 @@ int __wrap_io_uring_submit_and_wait(struct io_uring *ring, unsigned wait) {
     }
     return __real_io_uring_submit_and_wait(ring, wait);
 }
+
+int __real_io_uring_register_buffers(struct io_uring *ring,
+                                     const struct iovec *buffers, unsigned n);
+int __wrap_io_uring_register_buffers(struct io_uring *ring,
+                                     const struct iovec *buffers, unsigned n);
+
+/* As under a low limit of locked memory. */
+static bool refuse_to_register;
+static unsigned refused;
+
+int __wrap_io_uring_register_buffers(struct io_uring *ring,
+                                     const struct iovec *buffers, unsigned n) {
+    refused += refuse_to_register;
+    return refuse_to_register
+               ? -ENOMEM
+               : __real_io_uring_register_buffers(ring, buffers, n);
+}
+
+static unsigned told; /* how often the limit was named */
+
+static void on_log(void *ctx, lull_log_level_t level, const char *text) {
+    (void)ctx, (void)level;
+    told += strstr(text, "ulimit -l") != NULL;
+}
+
+static void without_locked_memory(void **state) {
+    (void)state;
+    refuse_to_register = true;
+    refused = told = 0;
+    lull_log_set(on_log, NULL, LULL_LOG_INFO);
+    all_bytes_arrive("uring");
+    lull_log_set(NULL, NULL, LULL_LOG_WARN);
+    refuse_to_register = false;
+    if (refused == 0)
+        printf("[ NOTE ] no io_uring: nothing to lock\n");
+    assert_int_equal(told, refused);
+}
 #endif
 
 static void short_completions_go_on(void **state) {
@@ -210,6 +247,9 @@ int main(void) {
         TEST(uring),
         TEST(a_short_write_goes_on),
         TEST(short_completions_go_on),
+#ifdef TEST_URING
+        TEST(without_locked_memory),
+#endif
         TEST(other_tables_and_caps_get_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
