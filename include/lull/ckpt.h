@@ -519,7 +519,7 @@ typedef struct lull_ckpt_load_options {
     size_t known_count;
     lull_device_t *device; /* where `data` points to; NULL: host. Ordered with
                               no stream: work on the memory must be over */
-    uint32_t threads;      /* reads in flight; 0: 4 */
+    uint32_t threads;      /* reads in flight, 4 MiB of memory each; 0: 4 */
 } lull_ckpt_load_options_t;
 
 #define LULL_CKPT_LOAD_OPTIONS_INIT \

@@ -12,6 +12,8 @@ typedef struct builder {
     lull__reader_tensor_t *tensors;
     size_t count, room;
     lull__names_t names;
+    uint32_t *owners; /* of each shard, in the order of ranks: its tensor */
+    size_t at;        /* in them */
 } builder_t;
 
 static lull_status_t fail(const builder_t *builder, const char *name,
@@ -56,7 +58,24 @@ static lull_status_t count_shard(builder_t *builder,
                     "its shards disagree on dtype or shape");
     tensor->count++;
     tensor->stored += shard->end - shard->begin;
+    builder->owners[builder->at++] = (uint32_t)old;
     return LULL_OK;
+}
+
+/* Room for an owner of each shard, and for the names of the first rank: others
+ * have the same, mostly. */
+static lull_status_t make_room(builder_t *builder) {
+    const lull_ckpt_info_t *info = builder->info;
+    size_t shards = 0, names = 0;
+    for (size_t r = 0; r < info->rank_count; r++) {
+        shards += info->ranks[r].vote.shard_count;
+        if (names == 0)
+            names = shards;
+    }
+    builder->owners = malloc((shards + 1) * sizeof *builder->owners);
+    if (builder->owners == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "%zu shards", shards);
+    return lull__names_reserve(&builder->names, names);
 }
 
 /* Calls fn for each shard of a tensor, in the order of ranks. */
@@ -68,6 +87,9 @@ static lull_status_t each_shard(builder_t *builder,
         const lull__reader_rank_t *rank = &builder->info->ranks[r];
         for (size_t i = 0; i < rank->vote.shard_count; i++) {
             const lull__shard_t *shard = &rank->vote.shards[i];
+            size_t next = i + LULL__NAMES_AHEAD;
+            if (next < rank->vote.shard_count)
+                lull__names_expect(&builder->names, shard[next - i].name);
             if (shard->kind != LULL__SHARD_TENSOR)
                 continue;
             lull_status_t status =
@@ -89,8 +111,8 @@ static lull_status_t count_one(builder_t *builder, const lull__shard_t *shard,
 /* `first` has run ahead to the end of what was placed. */
 static lull_status_t place_one(builder_t *builder, const lull__shard_t *shard,
                                size_t file) {
-    size_t t = lull__names_find(&builder->names, shard->name);
-    lull__reader_tensor_t *tensor = &builder->tensors[t];
+    lull__reader_tensor_t *tensor =
+        &builder->tensors[builder->owners[builder->at++]];
     builder->info->shards[tensor->first++] =
         (lull__reader_shard_t){shard, file};
     return LULL_OK;
@@ -107,6 +129,7 @@ static lull_status_t place_shards(builder_t *builder) {
         builder->tensors[i].first = at;
         at += builder->tensors[i].count;
     }
+    builder->at = 0;
     lull_status_t status = each_shard(builder, place_one);
     for (size_t i = 0; i < builder->count; i++)
         builder->tensors[i].first -= builder->tensors[i].count;
@@ -221,28 +244,49 @@ static lull_status_t add_aliases(builder_t *builder) {
     return LULL_OK;
 }
 
+/* A tensor, where it was. */
+typedef struct ordered {
+    const char *name;
+    size_t old;
+} ordered_t;
+
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const lull__reader_tensor_t *)a)->name,
-                  ((const lull__reader_tensor_t *)b)->name);
+    return strcmp(((const ordered_t *)a)->name, ((const ordered_t *)b)->name);
 }
 
-static lull_status_t make_index(builder_t *builder) {
-    lull_ckpt_info_t *info = builder->info;
-    if (builder->count > 1)
-        qsort(builder->tensors, builder->count, sizeof *builder->tensors,
-              by_name);
-    for (size_t i = 0; i < builder->count; i++) {
-        lull_status_t status =
-            lull__names_add(&info->index, builder->tensors[i].name, i, NULL);
-        if (status != LULL_OK)
-            return status;
+/* Sorts the tensors by name, and tells the index. */
+static lull_status_t sort_tensors(builder_t *builder) {
+    size_t count = builder->count;
+    ordered_t *order = malloc((count + 1) * sizeof *order);
+    uint32_t *map = malloc((count + 1) * sizeof *map);
+    lull__reader_tensor_t *sorted = malloc((count + 1) * sizeof *sorted);
+    lull_status_t status = LULL_OK;
+    if (order == NULL || map == NULL || sorted == NULL) {
+        free(sorted);
+        status = lull__fail(LULL_ERR_NO_MEMORY, "%zu tensors", count);
+        goto free_maps;
     }
-    return LULL_OK;
+    for (size_t i = 0; i < count; i++)
+        order[i] = (ordered_t){builder->tensors[i].name, i};
+    qsort(order, count, sizeof *order, by_name);
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = builder->tensors[order[i].old];
+        map[order[i].old] = (uint32_t)i;
+    }
+    lull__names_renumber(&builder->names, map);
+    free(builder->tensors);
+    builder->tensors = sorted;
+free_maps:
+    free(map);
+    free(order);
+    return status;
 }
 
 lull_status_t lull__reader_index(lull_ckpt_info_t *info) {
     builder_t builder = {.info = info};
-    lull_status_t status = each_shard(&builder, count_one);
+    lull_status_t status = make_room(&builder);
+    if (status == LULL_OK)
+        status = each_shard(&builder, count_one);
     if (status == LULL_OK)
         status = place_shards(&builder);
     if (status == LULL_OK)
@@ -252,8 +296,9 @@ lull_status_t lull__reader_index(lull_ckpt_info_t *info) {
     if (status == LULL_OK)
         status = add_aliases(&builder);
     if (status == LULL_OK)
-        status = make_index(&builder);
-    lull__names_free(&builder.names);
+        status = sort_tensors(&builder);
+    free(builder.owners);
+    info->index = builder.names;
     info->tensors = builder.tensors;
     info->tensor_count = builder.count;
     return status;

@@ -380,6 +380,14 @@ static lull_status_t check_here(const lull_ckpt_info_t *info,
                       info->dir.path, name, where);
 }
 
+static void expect_slice(const loader_t *loader,
+                         const lull_ckpt_slice_t *slices, size_t i) {
+    const char *row = (const char *)slices + i * slices->size;
+    const char *name = ((const lull_ckpt_slice_t *)(const void *)row)->name;
+    if (name != NULL)
+        lull__names_expect(&loader->info->index, name);
+}
+
 /* Row i of an array whose rows may be longer than we know, or shorter. */
 static lull_status_t slice_at(const lull_ckpt_slice_t *slices, size_t i,
                               lull_ckpt_slice_t *out) {
@@ -403,6 +411,8 @@ static lull_status_t plan_slices(loader_t *loader,
         lull_status_t status = slice_at(slices, i, &slice);
         if (status != LULL_OK)
             return status;
+        if (i + LULL__NAMES_AHEAD < count)
+            expect_slice(loader, slices, i + LULL__NAMES_AHEAD);
         size_t t = lull__reader_find(loader->info, slice.name);
         if (t == SIZE_MAX) {
             list_name(&missing, slice.name);

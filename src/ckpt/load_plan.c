@@ -135,6 +135,13 @@ static int by_place(const void *a, const void *b) {
     return 0;
 }
 
+static bool in_place(const lull__load_plan_t *plan) {
+    for (size_t p = 1; p < plan->piece_count; p++)
+        if (by_place(&plan->pieces[p - 1], &plan->pieces[p]) > 0)
+            return false;
+    return true;
+}
+
 /* Pieces first, first + 1, ... of one file whose blocks are now cut into
  * units: what has been promised to be read so far. */
 typedef struct cutter {
@@ -209,7 +216,8 @@ lull_status_t lull__load_plan_finish(lull__load_plan_t *plan) {
     lull_status_t status = LULL_OK;
     _Static_assert(LULL__BLOCK_BYTES == LULL__FRAME_BYTES,
                    "blocks and frames are numbered alike");
-    if (plan->piece_count > 1)
+    if (!in_place(
+            plan)) /* a model is mostly loaded in the order of its files */
         qsort(plan->pieces, plan->piece_count, sizeof *plan->pieces, by_place);
     for (size_t p = 0; status == LULL_OK && p < plan->piece_count; p++) {
         const lull__shard_t *shard = plan->pieces[p].shard;

@@ -8,12 +8,13 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/pages.h"
 #include "json.h"
 
 struct lull__names_slot {
     const char *name; /* NULL: free */
-    uint64_t hash;
-    size_t number;
+    uint32_t hash;    /* its low half, which also says where the slot is */
+    uint32_t number;
 };
 
 void lull__text_copy(char *to, size_t room, const char *from) {
@@ -78,7 +79,7 @@ lull_status_t lull__name_stored(const char *name, uint32_t k, char **out) {
 
 /* Seeded anew in each process, so that no file can be made of names that
  * collide. */
-static uint64_t hash_of(const char *name) {
+static uint32_t hash_of(const char *name) {
     static uint64_t seed;
     if (__atomic_load_n(&seed, __ATOMIC_RELAXED) == 0) {
         uint64_t fresh = 1;
@@ -87,14 +88,14 @@ static uint64_t hash_of(const char *name) {
             memcpy(&fresh, random, sizeof fresh);
         __atomic_store_n(&seed, fresh | 1, __ATOMIC_RELAXED);
     }
-    return XXH3_64bits_withSeed(name, strlen(name),
-                                __atomic_load_n(&seed, __ATOMIC_RELAXED));
+    return (uint32_t)XXH3_64bits_withSeed(
+        name, strlen(name), __atomic_load_n(&seed, __ATOMIC_RELAXED));
 }
 
 /* The slot of the name, or the free one where it would go. */
 static struct lull__names_slot *slot_of(const lull__names_t *names,
-                                        uint64_t hash, const char *name) {
-    size_t i = (size_t)hash & names->mask;
+                                        uint32_t hash, const char *name) {
+    size_t i = hash & names->mask;
     for (;; i = (i + 1) & names->mask) {
         struct lull__names_slot *slot = &names->slots[i];
         if (slot->name == NULL ||
@@ -103,10 +104,26 @@ static struct lull__names_slot *slot_of(const lull__names_t *names,
     }
 }
 
-static lull_status_t grow(lull__names_t *names) {
-    size_t room = names->slots == NULL ? 16 : (names->mask + 1) * 2;
+/* A large index is met everywhere: in small pages each look at it would walk
+ * their tables, too. */
+#define LARGE_BYTES ((size_t)2 << 20)
+
+static struct lull__names_slot *alloc_slots(size_t room) {
+    size_t bytes = room * sizeof(struct lull__names_slot);
+    return bytes < LARGE_BYTES ? calloc(1, bytes) : lull__pages_alloc(bytes);
+}
+
+static void free_slots(lull__names_t *names) {
+    size_t bytes = (names->mask + 1) * sizeof *names->slots;
+    if (names->slots == NULL || bytes < LARGE_BYTES)
+        free(names->slots);
+    else
+        lull__pages_free(names->slots, bytes);
+}
+
+static lull_status_t grow(lull__names_t *names, size_t room) {
     lull__names_t grown = {.count = names->count, .mask = room - 1};
-    grown.slots = calloc(room, sizeof *grown.slots);
+    grown.slots = alloc_slots(room);
     if (grown.slots == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "an index of %zu names",
                           names->count);
@@ -114,28 +131,44 @@ static lull_status_t grow(lull__names_t *names) {
         struct lull__names_slot *from = &names->slots[i];
         if (from->name == NULL)
             continue;
-        size_t to = (size_t)from->hash & grown.mask;
+        size_t to = from->hash & grown.mask;
         while (grown.slots[to].name != NULL)
             to = (to + 1) & grown.mask;
         grown.slots[to] = *from;
     }
-    free(names->slots);
+    free_slots(names);
     *names = grown;
     return LULL_OK;
 }
 
+static bool fits(const lull__names_t *names, size_t count) {
+    return names->slots != NULL && count * 3 <= names->mask * 2;
+}
+
+lull_status_t lull__names_reserve(lull__names_t *names, size_t count) {
+    size_t room = 16;
+    if (fits(names, count))
+        return LULL_OK;
+    while (count * 3 > (room - 1) * 2)
+        room *= 2;
+    return grow(names, room);
+}
+
 lull_status_t lull__names_add(lull__names_t *names, const char *name,
                               size_t number, size_t *found) {
-    if (names->slots == NULL || names->count * 3 >= names->mask * 2) {
-        lull_status_t status = grow(names);
+    if (!fits(names, names->count + 1)) {
+        lull_status_t status = lull__names_reserve(names, names->count + 1);
         if (status != LULL_OK)
             return status;
     }
-    uint64_t hash = hash_of(name);
+    if (number >= LULL__NAMES_MAX)
+        return lull__fail(LULL_ERR_NO_MEMORY, "an index of more than %u names",
+                          LULL__NAMES_MAX);
+    uint32_t hash = hash_of(name);
     struct lull__names_slot *slot = slot_of(names, hash, name);
     size_t old = slot->name != NULL ? slot->number : SIZE_MAX;
     if (slot->name == NULL) {
-        *slot = (struct lull__names_slot){name, hash, number};
+        *slot = (struct lull__names_slot){name, hash, (uint32_t)number};
         names->count++;
     }
     if (found != NULL)
@@ -150,7 +183,18 @@ size_t lull__names_find(const lull__names_t *names, const char *name) {
     return slot->name != NULL ? slot->number : SIZE_MAX;
 }
 
+void lull__names_expect(const lull__names_t *names, const char *name) {
+    if (names->slots != NULL)
+        __builtin_prefetch(&names->slots[hash_of(name) & names->mask], 1);
+}
+
+void lull__names_renumber(lull__names_t *names, const uint32_t *map) {
+    for (size_t i = 0; names->slots != NULL && i <= names->mask; i++)
+        if (names->slots[i].name != NULL)
+            names->slots[i].number = map[names->slots[i].number];
+}
+
 void lull__names_free(lull__names_t *names) {
-    free(names->slots);
+    free_slots(names);
     *names = (lull__names_t){0};
 }

@@ -27,10 +27,20 @@ typedef struct lull__names {
     size_t count, mask;
 } lull__names_t;
 
+#define LULL__NAMES_MAX UINT32_MAX /* numbers are less */
+
+/* Room for `count` names, so that it need not grow. LULL_ERR_NO_MEMORY. */
+lull_status_t lull__names_reserve(lull__names_t *names, size_t count);
 /* *found (may be NULL) is the number the name already had, SIZE_MAX if it is
  * new; an old name keeps its number. LULL_ERR_NO_MEMORY. */
 lull_status_t lull__names_add(lull__names_t *names, const char *name,
                               size_t number, size_t *found);
+/* The name is added or looked up soon: for loops over many, which else wait
+ * for memory at each. LULL__NAMES_AHEAD of them before is good. */
+#define LULL__NAMES_AHEAD 8
+void lull__names_expect(const lull__names_t *names, const char *name);
+/* Each name's number becomes map[number]. */
+void lull__names_renumber(lull__names_t *names, const uint32_t *map);
 /* SIZE_MAX: not there. */
 size_t lull__names_find(const lull__names_t *names, const char *name);
 void lull__names_free(lull__names_t *names);

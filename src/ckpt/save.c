@@ -9,7 +9,7 @@
 
 #define STATE_MAX ((size_t)1 << 20) /* bytes of host state a save */
 
-#define TAKEN (SIZE_MAX - 1)
+#define TAKEN (LULL__NAMES_MAX - 1)
 
 /* What describe needs while it runs. */
 typedef struct describing {
@@ -230,14 +230,24 @@ static lull_status_t add_meta(lull_ckpt_request_t *save,
     return LULL_OK;
 }
 
+/* Rows of tensors may be longer than we know. */
+static const lull_ckpt_tensor_t *tensor_at(const lull_ckpt_save_t *from,
+                                           size_t i) {
+    const char *row = (const char *)from->tensors;
+    return (const void *)(row + i * from->tensors->size);
+}
+
 static lull_status_t describe_rows(describing_t *d,
                                    const lull_ckpt_save_t *from) {
-    lull_status_t status = LULL_OK;
-    const char *row = (const char *)from->tensors;
-    size_t stride = from->tensor_count ? from->tensors->size : 0;
-    size_t room = STATE_MAX;
-    for (size_t i = 0; status == LULL_OK && i < from->tensor_count; i++)
-        status = add_tensor(d, (const void *)(row + i * stride));
+    size_t count = from->tensor_count, room = STATE_MAX;
+    lull_status_t status =
+        lull__names_reserve(&d->names, count + from->state_count);
+    for (size_t i = 0; status == LULL_OK && i < count; i++) {
+        size_t next = i + LULL__NAMES_AHEAD;
+        if (next < count && tensor_at(from, next)->name != NULL)
+            lull__names_expect(&d->names, tensor_at(from, next)->name);
+        status = add_tensor(d, tensor_at(from, i));
+    }
     for (size_t i = 0; status == LULL_OK && i < from->state_count; i++)
         status = add_state(d, &from->states[i], &room);
     for (size_t i = 0; status == LULL_OK && i < from->meta_count; i++)

@@ -136,10 +136,17 @@ static lull_status_t add_alias(lull__tiles_t *tiles,
 }
 
 lull_status_t lull__tiles_add(lull__tiles_t *tiles, const lull__vote_t *vote) {
+    size_t count = vote->shard_count;
     lull_status_t status = LULL_OK;
-    for (size_t i = 0; status == LULL_OK && i < vote->shard_count; i++)
+    if (tiles->tensor_count == 0) /* others have the same, mostly */
+        status = lull__names_reserve(&tiles->names, count);
+    for (size_t i = 0; status == LULL_OK && i < count; i++) {
+        size_t next = i + LULL__NAMES_AHEAD;
+        if (next < count)
+            lull__names_expect(&tiles->names, vote->shards[next].name);
         if (vote->shards[i].kind == LULL__SHARD_TENSOR)
             status = add_shard(tiles, &vote->shards[i], vote->head.rank);
+    }
     for (size_t i = 0; status == LULL_OK && i < vote->alias_count; i++)
         status = add_alias(tiles, &vote->aliases[i]);
     return status;

@@ -91,9 +91,12 @@ static lull_status_t check_order(const lull__vote_t *vote, const char *where) {
 
 static lull_status_t check_names(const lull__vote_t *vote, const char *where) {
     lull__names_t seen = {0};
-    lull_status_t status = LULL_OK;
-    for (size_t i = 0; status == LULL_OK && i < vote->shard_count; i++) {
-        size_t old = SIZE_MAX;
+    size_t count = vote->shard_count;
+    lull_status_t status = lull__names_reserve(&seen, count);
+    for (size_t i = 0; status == LULL_OK && i < count; i++) {
+        size_t old = SIZE_MAX, next = i + LULL__NAMES_AHEAD;
+        if (next < count)
+            lull__names_expect(&seen, vote->shards[next].stored);
         status = lull__names_add(&seen, vote->shards[i].stored, i, &old);
         if (status == LULL_OK && old != SIZE_MAX)
             status = fail(where, vote->shards[i].stored, "stored twice");

@@ -130,13 +130,17 @@ static void names_of_tensors(void **state) {
 
 static void names_index(void **state) {
     (void)state;
-    enum { N = 20000 };
+    enum { N = 100000 }; /* in large pages at the end */
     static char texts[N][8];
+    static uint32_t map[N];
     lull__names_t names = {0};
     size_t old;
     assert_int_equal(lull__names_find(&names, "x"), SIZE_MAX);
+    lull__names_expect(&names, "x");
+    lull__names_renumber(&names, NULL);
     for (size_t i = 0; i < N; i++) {
         snprintf(texts[i], sizeof texts[i], "t%zu", i);
+        map[i] = (uint32_t)(N - i);
         assert_ok(lull__names_add(&names, texts[i], i, &old));
         assert_int_equal(old, SIZE_MAX);
     }
@@ -145,8 +149,36 @@ static void names_index(void **state) {
     assert_ok(lull__names_add(&names, "t77", 1, &old));
     assert_int_equal(old, 77);
     assert_int_equal(lull__names_find(&names, "t77"), 77);
+    lull__names_expect(&names, "t78");
     assert_int_equal(lull__names_find(&names, "t"), SIZE_MAX);
+    lull__names_renumber(&names, map);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(lull__names_find(&names, texts[i]), N - i);
+    assert_fails(lull__names_add(&names, "t", LULL__NAMES_MAX, NULL),
+                 LULL_ERR_NO_MEMORY, "more than");
     lull__names_free(&names);
+}
+
+static void names_index_with_room(void **state) {
+    (void)state;
+    static const size_t counts[] = {0, 1, 10, 11, 1000, 87381, 87382};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        lull__names_t names = {0};
+        assert_ok(lull__names_reserve(&names, counts[i]));
+        const void *slots = names.slots;
+        assert_non_null(slots);
+        char(*texts)[24] = malloc((counts[i] + 1) * sizeof *texts);
+        for (size_t n = 0; n < counts[i]; n++) {
+            snprintf(texts[n], sizeof texts[n], "%zu", n);
+            assert_ok(lull__names_add(&names, texts[n], n, NULL));
+        }
+        assert_ptr_equal(names.slots, slots); /* it did not grow */
+        assert_ok(lull__names_reserve(&names, counts[i] / 2));
+        assert_ptr_equal(names.slots, slots);
+        assert_int_equal(names.count, counts[i]);
+        lull__names_free(&names);
+        free(texts);
+    }
 }
 
 static void naming_there_and_back(void **state) {
@@ -240,6 +272,7 @@ int main(void) {
         cmocka_unit_test(json_strings_are_decoded),
         cmocka_unit_test(names_of_tensors),
         cmocka_unit_test(names_index),
+        cmocka_unit_test(names_index_with_room),
         cmocka_unit_test(naming_there_and_back),
         cmocka_unit_test(boxes_tile),
         cmocka_unit_test(box_bounds),
