@@ -127,35 +127,25 @@ static const uint16_t position_word[32] = {
     16, 16, 20, 20, 48, 48, 52, 52, 24, 24, 28, 28, 56, 56, 60, 60,
 };
 
-static INLINE coded_t decode_planes(const uint8_t *src, const layout_t *l) {
-    group_t g = open_group(src, l);
-    decode_first(&g);
-    unsigned k = 1;
-    for (; k < 8 && searching(&g); k++)
-        decode_next(&g, k + 1);
-    v first = g.word;
-    bool second = k == 8 && searching(&g);
-    unsigned in_word = k;
-    if (__builtin_expect(second, 0)) {
-        g.word = _mm512_setzero_si512();
-        for (; searching(&g); k++) /* 12 planes at most: each has 2 bits */
-            decode_next(&g, k + 1);
-        in_word = k - 8;
-    }
+/* A group whose k planes, the last 8 at most, were decoded: the rest is as it
+ * stands. first: the word of the first 8, if there are more. */
+static INLINE coded_t complete(const group_t *g, v first, unsigned k) {
+    unsigned in_word = k > 8 ? k - 8 : k;
     __m128i up = _mm_cvtsi32_si128((int)(4 * in_word));
     __m128i down = _mm_cvtsi32_si128((int)(32 - 4 * in_word));
-    v word = _mm512_or_si512(_mm512_srl_epi32(g.word, down),
-                             _mm512_sll_epi32(g.bits, up));
-    v t0 = second ? first : word;
-    v t1 = second ? word : _mm512_srl_epi32(g.bits, down);
+    v word = _mm512_or_si512(_mm512_srl_epi32(g->word, down),
+                             _mm512_sll_epi32(g->bits, up));
+    v t0 = k > 8 ? first : word;
+    v t1 = k > 8 ? word : _mm512_srl_epi32(g->bits, down);
 
     coded_t c;
-    v planes = _mm512_srli_epi32(_mm512_add_epi32(g.left, SET32(3 + 4 * k)), 2);
-    c.begun = _mm512_mask_add_epi32(g.begun, g.open, g.skip, planes);
-    v last = _mm512_and_si512(_mm512_sub_epi32(g.left, SET32(1)), SET32(3));
-    c.known = _mm512_mask_add_epi32(g.known, g.open, last, SET32(1));
-    c.skip = g.skip;
-    c.head = g.head;
+    v planes =
+        _mm512_srli_epi32(_mm512_add_epi32(g->left, SET32(3 + 4 * k)), 2);
+    c.begun = _mm512_mask_add_epi32(g->begun, g->open, g->skip, planes);
+    v last = _mm512_and_si512(_mm512_sub_epi32(g->left, SET32(1)), SET32(3));
+    c.known = _mm512_mask_add_epi32(g->known, g->open, last, SET32(1));
+    c.skip = g->skip;
+    c.head = g->head;
     v low = coefficients(_mm512_unpacklo_epi32(t0, t1));
     v high = coefficients(_mm512_unpackhi_epi32(t0, t1));
     v at = _mm512_loadu_si512(position_word);
@@ -167,12 +157,40 @@ static INLINE coded_t decode_planes(const uint8_t *src, const layout_t *l) {
     return c;
 }
 
+/* Two groups at once: while one waits for its look-ups the other goes on. */
+static INLINE void decode_planes(group_t g[2], coded_t c[2]) {
+    decode_first(&g[0]);
+    decode_first(&g[1]);
+    unsigned k = 1;
+    for (; k < 8 && (searching(&g[0]) | searching(&g[1])); k++) {
+        decode_next(&g[0], k + 1);
+        decode_next(&g[1], k + 1);
+    }
+    v first[2] = {g[0].word, g[1].word};
+    if (__builtin_expect(k == 8 && (searching(&g[0]) | searching(&g[1])), 0)) {
+        g[0].word = g[1].word = _mm512_setzero_si512();
+        /* 12 planes at most: each has 2 bits. */
+        for (; searching(&g[0]) | searching(&g[1]); k++) {
+            decode_next(&g[0], k + 1);
+            decode_next(&g[1], k + 1);
+        }
+    }
+    c[0] = complete(&g[0], first[0], k);
+    c[1] = complete(&g[1], first[1], k);
+}
+
 static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
                               unsigned maxbits, unsigned mode) {
     layout_t l = layout_of(maxbits);
-    for (size_t g = 0; g < groups; g++) {
-        coded_t c = decode_planes(src + g * 2 * maxbits, &l);
-        finish(&c, dst + 256 * g, mode);
+    for (size_t i = 0; i < groups; i += 2) {
+        size_t next = i + 1 < groups ? i + 1 : i; /* or the last one twice */
+        coded_t c[2];
+        group_t g[2] = {open_group(src + i * 2 * maxbits, &l),
+                        open_group(src + next * 2 * maxbits, &l)};
+        decode_planes(g, c);
+        finish(&c[0], dst + 256 * i, mode);
+        if (next != i)
+            finish(&c[1], dst + 256 * next, mode);
     }
 }
 
