@@ -58,18 +58,27 @@ static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
                               unsigned maxbits, unsigned mode) {
     layout_t l = layout_of(maxbits, 9);
     unsigned words = maxbits <= 66 ? 1 : 2;
-    for (size_t g = 0; g < groups; g++, src += 2 * maxbits) {
-        v t[2][4];
-        half_t h[2] = {open_half(src, &l, words, 32),
-                       open_half(src + maxbits, &l, words, 32)};
+    for (size_t i = 0; i < groups; i += 2) {
+        size_t next = i + 1 < groups ? i + 1 : i; /* or the last one twice */
+        const uint8_t *a = src + i * 2 * maxbits;
+        const uint8_t *b = src + next * 2 * maxbits;
+        v t[HALVES][4];
+        half_t h[HALVES] = {
+            open_half(a, &l, words, 32), open_half(a + maxbits, &l, words, 32),
+            open_half(b, &l, words, 32), open_half(b + maxbits, &l, words, 32)};
         decode_planes(h, &l, words, 32, t);
         coded_t c = gather(h, t);
-        finish(&c, dst + 256 * g, mode);
+        finish(&c, dst + 256 * i, mode);
+        if (next == i)
+            break;
+        c = gather(h + 2, t + 2);
+        finish(&c, dst + 256 * next, mode);
     }
 }
 
-static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
-                                unsigned maxbits, unsigned mode) {
+void lull__zfp_decode_f32_avx512(const uint8_t *src, uint8_t *dst,
+                                 size_t groups, unsigned maxbits,
+                                 unsigned mode) {
     if (maxbits <= 32)
         lull__zfp_decode_narrow_avx512(src, dst, groups, maxbits, mode);
     else if (maxbits == 64)
@@ -79,18 +88,6 @@ static INLINE void decode_rates(const uint8_t *src, uint8_t *dst, size_t groups,
     else
         decode_all(src, dst, groups, maxbits, mode);
 }
-
-void lull__zfp_decode_f32_avx512(const uint8_t *src, uint8_t *dst,
-                                 size_t groups, unsigned maxbits,
-                                 unsigned mode) {
-    if (mode == 0)
-        decode_rates(src, dst, groups, maxbits, 0);
-    else if (mode == LULL__ZFP_ADD)
-        decode_rates(src, dst, groups, maxbits, LULL__ZFP_ADD);
-    else
-        decode_rates(src, dst, groups, maxbits, mode);
-}
-
 #else
 typedef int lull__no_avx512;
 #endif

@@ -90,37 +90,48 @@ static INLINE void finish_half(const half_t *h, const v t[4], uint8_t *dst,
 }
 
 /* Is there a block of so small numbers that it has fewer planes? */
-static INLINE bool has_few_planes(const half_t *h) {
-    __mmask8 few =
-        _mm512_cmplt_epu64_mask(h->head, SET64(2 * LULL__ZFP_F64_FULL));
-    return _mm512_mask_test_epi64_mask(few, h->head, SET64(1)) != 0;
+static INLINE bool have_few_planes(const half_t h[HALVES]) {
+    __mmask8 any = 0;
+    UNROLL
+    for (int i = 0; i < HALVES; i++) {
+        __mmask8 few =
+            _mm512_cmplt_epu64_mask(h[i].head, SET64(2 * LULL__ZFP_F64_FULL));
+        any |= _mm512_mask_test_epi64_mask(few, h[i].head, SET64(1));
+    }
+    return any != 0;
 }
 
 static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
                               unsigned maxbits, unsigned mode) {
     layout_t l = layout_of(maxbits, 12);
     unsigned words = maxbits <= 69 ? 1 : maxbits <= 128 ? 2 : 4;
-    for (size_t g = 0; g < groups; g++, src += 2 * maxbits, dst += 512) {
-        v t[2][4];
-        half_t h[2] = {open_half(src, &l, words, 64),
-                       open_half(src + maxbits, &l, words, 64)};
-        if (__builtin_expect(has_few_planes(&h[0]) | has_few_planes(&h[1]),
-                             0)) {
-            lull__zfp_decode_f64_portable(src, dst, 1, maxbits, mode);
+    for (size_t i = 0; i < groups; i += 2) {
+        size_t next = i + 1 < groups ? i + 1 : i; /* or the last one twice */
+        const uint8_t *a = src + i * 2 * maxbits;
+        const uint8_t *b = src + next * 2 * maxbits;
+        v t[HALVES][4];
+        half_t h[HALVES] = {
+            open_half(a, &l, words, 64), open_half(a + maxbits, &l, words, 64),
+            open_half(b, &l, words, 64), open_half(b + maxbits, &l, words, 64)};
+        if (__builtin_expect(have_few_planes(h), 0)) {
+            lull__zfp_decode_f64_portable(a, dst + 512 * i, next - i + 1,
+                                          maxbits, mode);
             continue;
         }
         decode_planes(h, &l, words, 64, t);
-        finish_half(&h[0], t[0], dst, mode);
-        finish_half(&h[1], t[1], dst + 256, mode);
+        finish_half(&h[0], t[0], dst + 512 * i, mode);
+        finish_half(&h[1], t[1], dst + 512 * i + 256, mode);
+        if (next == i)
+            break;
+        finish_half(&h[2], t[2], dst + 512 * next, mode);
+        finish_half(&h[3], t[3], dst + 512 * next + 256, mode);
     }
 }
 
 void lull__zfp_decode_f64_avx512(const uint8_t *src, uint8_t *dst,
                                  size_t groups, unsigned maxbits,
                                  unsigned mode) {
-    if (maxbits == 64)
-        decode_all(src, dst, groups, 64, mode);
-    else if (maxbits <= 69)
+    if (maxbits <= 69)
         decode_all(src, dst, groups, maxbits, mode);
     else if (maxbits <= 128)
         decode_all(src, dst, groups, maxbits, mode);

@@ -8,6 +8,10 @@
 
 #include "zfp_avx512.h"
 
+/* Halves at once: two groups. While one waits for its look-ups the others go
+ * on, and whether another plane follows is asked once for all. */
+#define HALVES 4
+
 /* How a call finds the blocks of one half (8 blocks, maxbits bytes), by bytes
  * and shifts in bits, of headers and of the code after them. */
 typedef struct layout {
@@ -212,17 +216,28 @@ static INLINE v position(const half_t *h, const layout_t *l) {
     return _mm512_sub_epi64(SET64(l->bits), h->left);
 }
 
+/* Is one of all halves? */
+static INLINE bool any_searching(const half_t h[HALVES]) {
+    __mmask8 any = 0;
+    UNROLL
+    for (int i = 0; i < HALVES; i++)
+        any |= searching(&h[i]);
+    return any != 0;
+}
+
 /* Decodes up to plane `last` while there are lanes to search, k of them done
  * before. Returns how many are done then. */
-static INLINE unsigned decode_some(half_t h[2], const layout_t *l,
+static INLINE unsigned decode_some(half_t h[HALVES], const layout_t *l,
                                    unsigned words, unsigned k, unsigned last) {
-    for (; k < last && (searching(&h[0]) | searching(&h[1])); k++) {
+    for (; k < last && any_searching(h); k++) {
         if (words > 1 && k % 8 == 0) { /* at most 49 bits were taken */
-            h[0].lo = window(h[0].code, position(&h[0], l), words);
-            h[1].lo = window(h[1].code, position(&h[1], l), words);
+            UNROLL
+            for (int i = 0; i < HALVES; i++)
+                h[i].lo = window(h[i].code, position(&h[i], l), words);
         }
-        decode_next(&h[0], k + 1);
-        decode_next(&h[1], k + 1);
+        UNROLL
+        for (int i = 0; i < HALVES; i++)
+            decode_next(&h[i], k + 1);
     }
     return k;
 }
@@ -253,25 +268,29 @@ static INLINE void take_rest(half_t *h, const layout_t *l, unsigned words,
     h->known = _mm512_mask_add_epi64(h->known, h->open, last, SET64(1));
 }
 
-/* All planes of two halves, 16 of them in each of t. */
-static INLINE void decode_planes(half_t h[2], const layout_t *l, unsigned words,
-                                 unsigned planes, v t[2][4]) {
-    decode_first(&h[0]);
-    decode_first(&h[1]);
-    unsigned k = 1;
+/* All planes of the halves, 16 of them in each of t. */
+static INLINE void decode_planes(half_t h[HALVES], const layout_t *l,
+                                 unsigned words, unsigned planes,
+                                 v t[HALVES][4]) {
     UNROLL
-    for (unsigned part = 0; part < planes / 16; part++) {
+    for (int i = 0; i < HALVES; i++)
+        decode_first(&h[i]);
+    /* Each plane to be searched has two bits. */
+    unsigned k = 1, most = words == 1 ? 32 : planes;
+    UNROLL
+    for (unsigned part = 0; part < most / 16; part++) {
         unsigned last = 16 * part + 16;
         k = decode_some(h, l, words, k, last);
-        if (last < planes && k == last &&
-            (searching(&h[0]) | searching(&h[1]))) {
-            for (int i = 0; i < 2; i++) {
+        if (last < most && k == last && any_searching(h)) {
+            UNROLL
+            for (int i = 0; i < HALVES; i++) {
                 t[i][part] = h[i].word;
                 h[i].word = _mm512_setzero_si512();
             }
             continue;
         }
-        for (int i = 0; i < 2; i++)
+        UNROLL
+        for (int i = 0; i < HALVES; i++)
             take_rest(&h[i], l, words, k, t[i] + part, planes / 16 - part);
         return;
     }
