@@ -255,27 +255,50 @@ static void destroying_tells_the_others(void **state) {
     }
 }
 
-static void votes_of_other_runs_are_ignored(void **state) {
+/* Save `number` of step 1, of which only rank 0 takes part: rank 1's vote for
+ * step 1 as it is there lies where its new one is awaited. */
+static void offer_old_vote(lull_ckpt_t *ckpt, const char *run,
+                           unsigned number) {
+    char command[900];
+    assert_ok(save_part(ckpt, 1, 0, 2));
+    assert_ok(lull_ckpt_wait_durable(ckpt, NULL, LULL_FOREVER));
+    snprintf(command, sizeof command,
+             "cd '%s' && cp step-00000001/rank-00001.* . && "
+             "mv rank-00001.safetensors rank-00001.json "
+             ".step-00000001.partial-%s-%u/",
+             dir, run, number);
+    assert_int_equal(system(command), 0);
+    assert_fails(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "rank 1");
+}
+
+static void votes_of_other_saves_are_ignored(void **state) {
     (void)state;
     lull_ckpt_t *ranks[2];
-    char command[900];
     open_ranks(ranks, 2, 0.3);
     for (uint32_t r = 0; r < 2; r++)
         assert_ok(save_part(ranks[r], 1, r, 2));
     for (uint32_t r = 0; r < 2; r++)
         assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
-    /* Rank 1's vote of save 0 lies where that of save 1 is awaited. */
-    assert_ok(save_part(ranks[0], 1, 0, 2));
-    assert_ok(lull_ckpt_wait_durable(ranks[0], NULL, LULL_FOREVER));
-    snprintf(command, sizeof command,
-             "cd '%s' && cp step-00000001/rank-00001.* . && "
-             "mv rank-00001.safetensors rank-00001.json "
-             ".step-00000001.partial-run-1/",
-             dir);
-    assert_int_equal(system(command), 0);
-    assert_fails(lull_ckpt_wait_committed(ranks[0], NULL, LULL_FOREVER),
-                 LULL_ERR_ABORTED, "rank 1");
+    offer_old_vote(ranks[0], "run", 1);
     lull_ckpt_destroy(ranks[1]);
+    lull_ckpt_destroy(ranks[0]);
+    assert_loads(1);
+}
+
+/* The same save of the same step by the same ranks, but of an earlier run. */
+static void votes_of_other_runs_are_ignored(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    open_ranks(ranks, 2, 20);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(save_part(ranks[r], 1, r, 2));
+    close_ranks(ranks, 2);
+    lull_ckpt_options_t options = test_options(dir, 0, 2);
+    options.run_id = "later";
+    options.commit_timeout_s = 0.3;
+    assert_ok(lull_ckpt_open(&options, &ranks[0]));
+    offer_old_vote(ranks[0], "later", 0);
     lull_ckpt_destroy(ranks[0]);
     assert_loads(1);
 }
@@ -448,6 +471,7 @@ int main(void) {
         TEST(a_rank_that_never_votes_hangs_nobody),
         TEST(rank_0_that_never_decides_leaves_the_outcome_unknown),
         TEST(destroying_tells_the_others),
+        TEST(votes_of_other_saves_are_ignored),
         TEST(votes_of_other_runs_are_ignored),
         TEST(ranks_agree_on_a_run_id),
         TEST(no_agreement_times_out),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -370,6 +371,36 @@ static void reader_holds(void **state) {
     test_dir_remove(dir);
 }
 
+/* Who maps a file, or has read half of it, and holds no lock, as any reader of
+ * safetensors: deleting takes nothing from them. */
+static void pruned_under_a_reader(void **state) {
+    (void)state;
+    char *dir = test_dir("mapped"), path[600], half[2048];
+    size_t deleted, n;
+    lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
+    newest.keep_last = 1;
+    write_small(dir, 1, 100);
+    write_small(dir, 2, 200);
+    snprintf(path, sizeof path, "%s/step-00000100", dir);
+    char *was = test_file_read(path, "rank-00000.safetensors", &n);
+    snprintf(path, sizeof path, "%s/step-00000100/rank-00000.safetensors", dir);
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0 && n > 2 * sizeof half);
+    char *mapped = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(mapped != MAP_FAILED);
+    assert_int_equal(read(fd, half, sizeof half), sizeof half);
+    assert_ok(lull_ckpt_prune(dir, &newest, &deleted));
+    assert_int_equal(deleted, 1);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_memory_equal(mapped, was, n);
+    assert_int_equal(read(fd, half, sizeof half), sizeof half);
+    assert_memory_equal(half, was + sizeof half, sizeof half);
+    munmap(mapped, n);
+    close(fd);
+    free(was);
+    test_dir_remove(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_round_trip),
@@ -379,6 +410,7 @@ int main(void) {
         cmocka_unit_test(found_where_a_crash_left_it),
         cmocka_unit_test(directory_of_another_step),
         cmocka_unit_test(reader_holds),
+        cmocka_unit_test(pruned_under_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
