@@ -37,7 +37,26 @@ void test_fail(const char *file, int line, const char *format, ...) {
     abort();
 }
 
-static void put(void *out, size_t i, lull_dtype_t dtype, double x) {
+double test_get(const void *from, size_t i, lull_dtype_t dtype) {
+    switch ((int)dtype) {
+    case LULL_F32:
+        return (double)((const float *)from)[i];
+    case LULL_F64:
+        return ((const double *)from)[i];
+    case LULL_I32:
+        return ((const int32_t *)from)[i];
+    case LULL_I64:
+        return (double)((const int64_t *)from)[i];
+    case LULL_U8:
+        return ((const uint8_t *)from)[i];
+    case LULL_F16:
+        return (double)lull__from_f16(((const uint16_t *)from)[i]);
+    default:
+        return (double)lull__from_bf16(((const uint16_t *)from)[i]);
+    }
+}
+
+void test_put(void *out, size_t i, lull_dtype_t dtype, double x) {
     switch ((int)dtype) {
     case LULL_F32:
         ((float *)out)[i] = (float)x;
@@ -78,13 +97,13 @@ static double value(size_t i, lull_dtype_t dtype, int rank, uint64_t seed,
 void test_fill_at(void *out, size_t at, size_t count, lull_dtype_t dtype,
                   int rank, uint64_t seed) {
     for (size_t i = 0; i < count; i++)
-        put(out, i, dtype, value(at + i, dtype, rank, seed, false));
+        test_put(out, i, dtype, value(at + i, dtype, rank, seed, false));
 }
 
 void test_fill(void *out, size_t count, lull_dtype_t dtype, int rank,
                uint64_t seed, bool exact) {
     for (size_t i = 0; i < count; i++)
-        put(out, i, dtype, value(i, dtype, rank, seed, exact));
+        test_put(out, i, dtype, value(i, dtype, rank, seed, exact));
 }
 
 void test_model(void *out, size_t count, lull_dtype_t dtype, lull_op_t op,
@@ -97,6 +116,6 @@ void test_model(void *out, size_t count, lull_dtype_t dtype, lull_op_t op,
                   : op == LULL_MAX ? (x > acc ? x : acc)
                                    : acc + x;
         }
-        put(out, i, dtype, op == LULL_AVG ? acc / ranks : acc);
+        test_put(out, i, dtype, op == LULL_AVG ? acc / ranks : acc);
     }
 }

@@ -48,6 +48,10 @@ void test_fail(const char *file, int line, const char *format, ...)
                       lull_status_name(expected), (word), lull_last_error()); \
     } while (0)
 
+/* Value i of an array of a dtype that calls take. */
+double test_get(const void *from, size_t i, lull_dtype_t dtype);
+void test_put(void *out, size_t i, lull_dtype_t dtype, double x);
+
 /* Values of rank r of a test: the same wherever they are asked for. Small
  * integers where `exact`, so that sums do not depend on their order. */
 void test_fill(void *out, size_t count, lull_dtype_t dtype, int rank,

@@ -25,24 +25,6 @@ static size_t chunk_of(lull_dtype_t dtype) {
     return lull__choose(now, dtype, UINT64_MAX).step;
 }
 
-static double get(const void *at, size_t i, lull_dtype_t dtype) {
-    const uint16_t *half = at;
-    return dtype == LULL_F32   ? (double)((const float *)at)[i]
-           : dtype == LULL_F64 ? ((const double *)at)[i]
-           : dtype == LULL_F16 ? (double)lull__from_f16(half[i])
-                               : (double)lull__from_bf16(half[i]);
-}
-
-static void put(void *at, size_t i, lull_dtype_t dtype, double x) {
-    if (dtype == LULL_F32)
-        ((float *)at)[i] = (float)x;
-    else if (dtype == LULL_F64)
-        ((double *)at)[i] = x;
-    else
-        ((uint16_t *)at)[i] = dtype == LULL_F16 ? lull__to_f16((float)x)
-                                                : lull__to_bf16((float)x);
-}
-
 /* What a receiver makes of these values. */
 static void through(const lull_codec_t *codec, void *values, size_t n) {
     lull_buffer_t to = {.data = frame, .capacity = frame_room};
@@ -70,15 +52,15 @@ static void model_chunk(const lull_codec_t *codec, lull_op_t op, int owner,
     for (int r = 0; r < test_size; r++) {
         test_fill_at(values, at, n, dtype, r, seed);
         for (size_t i = 0; power != 1 && i < n; i++)
-            put(values, i, dtype, get(values, i, dtype) / power);
+            test_put(values, i, dtype, test_get(values, i, dtype) / power);
         if (r != owner)
             through(codec, values, n);
         for (size_t i = 0; i < n; i++) {
-            double x = acc[i] + get(values, i, dtype);
-            acc[i] =
-                dtype == LULL_F64
-                    ? x
-                    : (double)((float)acc[i] + (float)get(values, i, dtype));
+            double x = acc[i] + test_get(values, i, dtype);
+            acc[i] = dtype == LULL_F64
+                         ? x
+                         : (double)((float)acc[i] +
+                                    (float)test_get(values, i, dtype));
         }
     }
     for (size_t i = 0; i < n; i++) {
@@ -86,7 +68,7 @@ static void model_chunk(const lull_codec_t *codec, lull_op_t op, int owner,
         double x = op != LULL_AVG      ? acc[i]
                    : dtype == LULL_F64 ? acc[i] / by
                                        : (double)((float)acc[i] / (float)by);
-        put(to, i, dtype, x);
+        test_put(to, i, dtype, x);
     }
 }
 
@@ -115,8 +97,8 @@ static void same_bits(const char *what, const lull_codec_t *codec, size_t count,
             test_fail(__FILE__, __LINE__,
                       "%s of %zu %s by %s: value %zu: %g, expected %g", what,
                       count, lull_dtype_name(codec->dtype), spec, i / size,
-                      get(got, i / size, codec->dtype),
-                      get(expected, i / size, codec->dtype));
+                      test_get(got, i / size, codec->dtype),
+                      test_get(expected, i / size, codec->dtype));
         }
 }
 
@@ -346,19 +328,21 @@ static void point_4_nonfinite_survive(const char *policy, lull_dtype_t dtype) {
     size_t n = 40000;
     CHECK_OK(lull_comm_create(MPI_COMM_WORLD, LULL_ROLE_DP, policy, &comm));
     for (size_t i = 0; i < n; i++)
-        put(in, i, dtype, test_rank == 0 ? (double)(i % 7) : 0);
+        test_put(in, i, dtype, test_rank == 0 ? (double)(i % 7) : 0);
     if (test_rank == test_size - 1) {
-        put(in, 5, dtype, INFINITY);
-        put(in, 6, dtype, -INFINITY);
-        put(in, 7, dtype, NAN);
+        test_put(in, 5, dtype, INFINITY);
+        test_put(in, 6, dtype, -INFINITY);
+        test_put(in, 7, dtype, NAN);
     }
     CHECK_OK(lull_allreduce(in, out, n, dtype, LULL_AVG, comm));
-    CHECK(get(out, 5, dtype) == INFINITY && get(out, 6, dtype) == -INFINITY);
-    CHECK(isnan(get(out, 7, dtype)));
+    CHECK(test_get(out, 5, dtype) == INFINITY &&
+          test_get(out, 6, dtype) == -INFINITY);
+    CHECK(isnan(test_get(out, 7, dtype)));
     CHECK_OK(lull_allreduce(in, out, n, dtype, LULL_SUM, comm));
-    CHECK(get(out, 5, dtype) == INFINITY && isnan(get(out, 7, dtype)));
+    CHECK(test_get(out, 5, dtype) == INFINITY &&
+          isnan(test_get(out, 7, dtype)));
     for (size_t i = 8; i < n / (size_t)test_size && i < 4096; i++)
-        CHECK(get(out, i, dtype) == (double)(i % 7));
+        CHECK(test_get(out, i, dtype) == (double)(i % 7));
     lull_comm_destroy(comm);
 }
 
@@ -434,10 +418,10 @@ static void point_8_large_averages(const char *policy) {
     const double largest[] = {FLT_MAX, DBL_MAX, 65504, 0x1.fep127};
     for (unsigned d = 0; d < 4; d++) {
         for (size_t i = 0; i < 40; i++)
-            put(in, i, floats[d], i % 8 < 4 ? largest[d] : -largest[d]);
+            test_put(in, i, floats[d], i % 8 < 4 ? largest[d] : -largest[d]);
         CHECK_OK(lull_allreduce(in, out, 40, floats[d], LULL_AVG, comm));
         for (size_t i = 0; i < 40; i++) {
-            double x = get(out, i, floats[d]);
+            double x = test_get(out, i, floats[d]);
             CHECK(isfinite(x) && fabs(x) > largest[d] / 1.1);
         }
     }
