@@ -17,7 +17,7 @@
 #define BUFFER_MOST (1024 * MIB)
 
 static bool json;
-static uint64_t size;
+static uint64_t size, encode_threads;
 static const char *codec;
 
 static volatile sig_atomic_t interrupted;
@@ -226,6 +226,7 @@ static lull_status_t open_engine(bench_t *b) {
     options.buffer_bytes =
         b->bytes < BUFFER_MOST ? b->bytes + MIB : BUFFER_MOST;
     options.codec = codec;
+    options.encode_threads = (uint32_t)encode_threads;
     return lull_ckpt_open(&options, &b->ckpt);
 }
 
@@ -261,6 +262,8 @@ static int run(int count, char **args) {
         return cli_usage(&command_bench,
                          "--size must be at least 1 MiB: less measures "
                          "system calls, not the disk");
+    if (encode_threads > 16)
+        return cli_usage(&command_bench, "--encode-threads must be at most 16");
     int n = snprintf(b.dir, sizeof b.dir, "%s/.lull-bench-XXXXXX", args[0]);
     if (n < 0 || (size_t)n >= sizeof b.dir || mkdtemp(b.dir) == NULL) {
         cli_say("%s: no folder can be made there: %s", args[0],
@@ -286,6 +289,8 @@ static const option_t options[] = {
     {"--size", OPTION_BYTES, &size, "BYTES", "of state; 256MiB by default"},
     {"--codec", OPTION_TEXT, &codec, "POLICY",
      "compressed, as weights=expo (the data is synthetic)"},
+    {"--encode-threads", OPTION_NUMBER, &encode_threads, "N",
+     "that compress; 1 by default"},
     {"--json", OPTION_FLAG, &json, NULL, "one object"},
     {0},
 };

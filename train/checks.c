@@ -129,9 +129,9 @@ static lull_status_t check_dumps(const config_t *config, int world) {
 
 static lull_status_t check_company(const options_t *options) {
     static const char *const of_ckpt[] = {
-        "ckpt-every",     "ckpt-mode",  "ckpt-buffer",
-        "ckpt-codec",     "ckpt-local", "keep-last",
-        "commit-timeout", "keep-every", "ckpt-tier"};
+        "ckpt-every", "ckpt-mode",          "ckpt-buffer",    "ckpt-codec",
+        "ckpt-local", "keep-last",          "commit-timeout", "keep-every",
+        "ckpt-tier",  "ckpt-encode-threads"};
     const config_t *config = &options->config;
     if (config->data == NULL)
         REFUSE("--data: not given: give the file to learn");

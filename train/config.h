@@ -42,7 +42,8 @@ typedef struct config {
     int64_t ckpt_every;
     lull_ckpt_mode_t ckpt_mode;
     uint64_t ckpt_buffer;
-    const char *ckpt_codec;  /* NULL: raw */
+    const char *ckpt_codec; /* NULL: raw */
+    int ckpt_encode_threads;
     tier_texts_t ckpt_tiers; /* as given, fast to slow */
     int ckpt_local;          /* ckpt_dir is a disk of each node */
     double commit_timeout;   /* seconds */

@@ -74,6 +74,8 @@ static const row_t rows[] = {
      "staging memory of a rank; K, M and G are understood"},
     {"ckpt-codec", "POLICY", TEXT, OPTION_FREE, AT(ckpt_codec), NULL, 0, 0,
      "compression of checkpoints, as weights=expo,moments=expo"},
+    {"ckpt-encode-threads", "N", INT, OPTION_FREE, AT(ckpt_encode_threads), "1",
+     1, 16, "threads of a rank that compress checkpoints"},
     {"ckpt-tier", "DIR[,KEY=N]...", TIER, OPTION_FREE, AT(ckpt_tiers), NULL, 0,
      0,
      "slower place, drained to; again for more; keep-last, keep-every, files"},

@@ -64,6 +64,7 @@ static lull_status_t open_engine(const config_t *config, lull_comm_t *other,
     options.mode = config->ckpt_mode;
     options.buffer_bytes = config->ckpt_buffer;
     options.codec = config->ckpt_codec;
+    options.encode_threads = (uint32_t)config->ckpt_encode_threads;
     options.commit_timeout_s = config->commit_timeout;
     options.keep_last = (uint32_t)config->keep_last;
     options.keep_every = (uint64_t)config->keep_every;

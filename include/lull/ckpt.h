@@ -104,9 +104,9 @@ typedef struct lull_ckpt_options {
      *
      * Coding happens in the background, after the snapshot where the staging
      * buffer holds all of it; so a save blocks no longer than a raw one. It
-     * takes one more thread and 14 MiB beside the staging buffer. Where what
-     * is coded might not fit a disk it is tried: LULL_ERR_NO_SPACE may then
-     * come late. */
+     * takes encode_threads and 14 MiB beside the staging buffer, and 4 MiB for
+     * each thread where there are more than one. Where what is coded might not
+     * fit a disk it is tried: LULL_ERR_NO_SPACE may then come late. */
     const char *codec;
     /* Tiers behind `dir`, fast to slow. A save is committed when it is in
      * `dir`. Rank 0 drains, the newest first, what the retention of a slower
@@ -114,7 +114,8 @@ typedef struct lull_ckpt_options {
      * stops nothing: it is tried again after a while and after the next
      * commit. */
     const lull_ckpt_tier_t *tiers;
-    size_t tier_count; /* at most LULL_CKPT_TIERS_MAX */
+    size_t tier_count;       /* at most LULL_CKPT_TIERS_MAX */
+    uint32_t encode_threads; /* with `codec`; the bytes are the same. 0: 1 */
 } lull_ckpt_options_t;
 
 #define LULL_CKPT_OPTIONS_INIT \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "team.h"
 
 #define OUT_SLOT_BYTES ((uint64_t)4 << 20) /* what one write takes */
 #define OUT_SLOTS 3 /* one is filled while two are written */
@@ -12,16 +13,16 @@
 struct lull__encoder {
     lull_ckpt_t *ckpt;
     lull__classes_t classes;
-    lull_codec_scratch_t *scratch;
+    lull__team_t *team;    /* that codes */
     lull__ring_t *ring;    /* for what is coded */
     lull__chunk_t *chunks; /* one for each of its slots */
-    char *raw;             /* a frame's values that lie in two chunks */
-    char *frame;           /* a frame that does not fit its slot */
-    /* The save at hand. */
+    /* The save at hand: what goes to the team. */
     lull_ckpt_request_t *save;
-    size_t item;        /* index into save->order */
-    uint64_t done;      /* raw bytes of it that were taken */
-    uint64_t raw_fill;  /* bytes at `raw` */
+    size_t item;       /* index into save->order */
+    uint64_t done;     /* raw bytes of it that were taken */
+    uint64_t raw_fill; /* bytes in the room of the open frame */
+    /* ... and what comes from it. */
+    size_t placed;      /* index into save->order: items before it are over */
     uint64_t at;        /* bytes of the file's data so far */
     lull__chunk_t *out; /* being filled: out->bytes; NULL: none */
     double waited, busy;
@@ -33,7 +34,7 @@ struct lull__encoder {
 /* With the lock held, before the chunk goes. */
 static void count(lull__encoder_t *encoder) {
     lull_ckpt_stats_t *stats = &encoder->ckpt->stats;
-    stats->encode_s += encoder->busy;
+    stats->encode_s += encoder->busy + lull__team_busy(encoder->team);
     encoder->busy = 0;
 }
 
@@ -57,7 +58,7 @@ static void submit(lull__encoder_t *encoder) {
 
 static lull__data_file_t *file_of(const lull__encoder_t *encoder) {
     const lull_ckpt_request_t *save = encoder->save;
-    return &save->files[save->order[encoder->item]->shard.file];
+    return &save->files[save->order[encoder->placed]->shard.file];
 }
 
 /* A slot to write to. */
@@ -110,64 +111,7 @@ static lull_status_t put(lull__encoder_t *encoder, const char *data,
     return LULL_OK;
 }
 
-/* ---- frames ---- */
-
-static lull_status_t put_frame(lull__encoder_t *encoder, const char *values,
-                               uint64_t bytes) {
-    const lull__item_t *item = encoder->save->order[encoder->item];
-    const lull_codec_t *codec = &item->coding->codec;
-    uint64_t count = bytes * 8 / lull_dtype_bits(codec->dtype);
-    size_t bound;
-    lull_status_t status = need_out(encoder);
-    if (status == LULL_OK)
-        status = lull_frame_bound(codec, count, &bound);
-    if (status != LULL_OK)
-        return status;
-    bool direct = OUT_SLOT_BYTES - encoder->out->bytes >= bound;
-    lull_buffer_t to = {.data = direct ? out_end(encoder) : encoder->frame,
-                        .capacity = bound};
-    status = lull_frame_encode(codec, values, count, 0, &to, encoder->scratch);
-    if (status != LULL_OK)
-        return status;
-    item->frames[(encoder->done - bytes) / LULL__FRAME_BYTES] = to.bytes;
-    encoder->saved += (int64_t)bytes - (int64_t)to.bytes;
-    if (!direct)
-        return put(encoder, encoder->frame, to.bytes);
-    took(encoder, to.bytes);
-    return LULL_OK;
-}
-
-/* Takes at most `bytes` values of the item, up to the end of a frame. */
-static lull_status_t take_coded(lull__encoder_t *encoder, const char *data,
-                                uint64_t bytes, uint64_t *taken) {
-    const lull__item_t *item = encoder->save->order[encoder->item];
-    uint64_t begin = encoder->done - encoder->raw_fill;
-    uint64_t frame = item->bytes - begin;
-    if (frame > LULL__FRAME_BYTES)
-        frame = LULL__FRAME_BYTES;
-    uint64_t want = frame - encoder->raw_fill;
-    *taken = bytes < want ? bytes : want;
-    encoder->done += *taken;
-    if (*taken == frame)
-        return put_frame(encoder, data, frame);
-    memcpy(encoder->raw + encoder->raw_fill, data, *taken);
-    encoder->raw_fill += *taken;
-    if (encoder->raw_fill < frame)
-        return LULL_OK;
-    encoder->raw_fill = 0;
-    return put_frame(encoder, encoder->raw, frame);
-}
-
-static lull_status_t take_raw(lull__encoder_t *encoder, const char *data,
-                              uint64_t bytes, uint64_t *taken) {
-    const lull__item_t *item = encoder->save->order[encoder->item];
-    uint64_t left = item->bytes - encoder->done;
-    *taken = bytes < left ? bytes : left;
-    encoder->done += *taken;
-    return put(encoder, data, *taken);
-}
-
-/* ---- items, files, saves ---- */
+/* ---- items and files, as they are placed ---- */
 
 static void end_file(lull__encoder_t *encoder, uint32_t file) {
     encoder->save->files[file].data_bytes = encoder->at;
@@ -176,45 +120,179 @@ static void end_file(lull__encoder_t *encoder, uint32_t file) {
     encoder->at = 0;
 }
 
-/* Goes on to the next item that has bytes left, or behind the last. */
-static void settle_items(lull__encoder_t *encoder) {
+/* All items before `item` are over. */
+static void place_upto(lull__encoder_t *encoder, size_t item) {
     lull_ckpt_request_t *save = encoder->save;
-    while (encoder->item < save->item_count) {
-        lull__shard_t *shard = &save->order[encoder->item]->shard;
-        if (encoder->done < save->order[encoder->item]->bytes)
-            return;
-        shard->end = encoder->at;
-        encoder->item++;
-        encoder->done = 0;
-        bool last = encoder->item == save->item_count;
+    while (encoder->placed < item) {
+        lull__shard_t *shard = &save->order[encoder->placed++]->shard;
+        bool last = encoder->placed == save->item_count;
         uint32_t next =
-            last ? shard->file + 1 : save->order[encoder->item]->shard.file;
+            last ? shard->file + 1 : save->order[encoder->placed]->shard.file;
+        shard->end = encoder->at;
         if (next != shard->file)
             end_file(encoder, shard->file);
         if (!last)
-            save->order[encoder->item]->shard.begin = encoder->at;
+            save->order[encoder->placed]->shard.begin = encoder->at;
     }
+}
+
+/* ---- frames ---- */
+
+/* With the engine's lock held: gives back a list of chunks. */
+static void give_back_all(lull_ckpt_t *ckpt, lull__chunk_t *chunk);
+
+/* Where the next frame may be coded at once; data NULL: elsewhere. */
+static lull_status_t find_place(lull__encoder_t *encoder, lull_buffer_t *out) {
+    const lull__team_frame_t *frame = lull__team_unbegun(encoder->team);
+    size_t bound;
+    *out = (lull_buffer_t){0};
+    if (frame == NULL)
+        return LULL_OK;
+    place_upto(encoder, frame->item);
+    lull_status_t status = need_out(encoder);
+    if (status == LULL_OK)
+        status = lull_frame_bound(
+            frame->codec,
+            frame->bytes * 8 / lull_dtype_bits(frame->codec->dtype), &bound);
+    if (status == LULL_OK && OUT_SLOT_BYTES - encoder->out->bytes >= bound)
+        *out = (lull_buffer_t){.data = out_end(encoder), .capacity = bound};
+    return status;
+}
+
+static lull_status_t place_frame(lull__encoder_t *encoder,
+                                 const lull__team_frame_t *frame,
+                                 const lull_buffer_t *there) {
+    const lull_buffer_t *coded = &frame->coded;
+    place_upto(encoder, frame->item);
+    if (frame->codec == NULL)
+        return put(encoder, frame->values, frame->bytes);
+    encoder->save->order[frame->item]->frames[frame->index] = coded->bytes;
+    encoder->saved += (int64_t)frame->bytes - (int64_t)coded->bytes;
+    if (there->data == NULL || coded->data != there->data)
+        return put(encoder, coded->data, coded->bytes);
+    took(encoder, coded->bytes);
+    return LULL_OK;
+}
+
+static void let_go(lull__encoder_t *encoder, lull__team_frame_t *frame) {
+    lull_ckpt_t *ckpt = encoder->ckpt;
+    lull__chunk_t *held = frame->held;
+    frame->held = NULL;
+    if (held == NULL)
+        return;
+    pthread_mutex_lock(&ckpt->lock);
+    give_back_all(ckpt, held);
+    pthread_mutex_unlock(&ckpt->lock);
+}
+
+/* The oldest frame goes to its place in the file. The engine's lock is not
+ * held. False in *some: there was none. */
+static lull_status_t place_one(lull__encoder_t *encoder, bool *some) {
+    lull__team_frame_t *frame;
+    lull_buffer_t there;
+    double waited = 0;
+    lull_status_t status = find_place(encoder, &there);
+    *some = false;
+    if (status != LULL_OK)
+        return status;
+    status = lull__team_take(encoder->team, there.data ? &there : NULL, &waited,
+                             &frame);
+    encoder->busy -= waited;
+    if (frame == NULL)
+        return LULL_OK;
+    *some = true;
+    if (status == LULL_OK)
+        status = place_frame(encoder, frame, &there);
+    let_go(encoder, frame);
+    return status;
+}
+
+/* The frame that is filled next. */
+static lull_status_t need_frame(lull__encoder_t *encoder,
+                                lull__team_frame_t **out) {
+    bool some;
+    *out = lull__team_open(encoder->team);
+    while (*out == NULL) {
+        lull_status_t status = place_one(encoder, &some);
+        if (status != LULL_OK)
+            return status;
+        *out = lull__team_open(encoder->team);
+    }
+    return LULL_OK;
+}
+
+static void submit_frame(lull__encoder_t *encoder, lull__team_frame_t *frame,
+                         const char *values, uint64_t bytes) {
+    const lull__item_t *item = encoder->save->order[encoder->item];
+    frame->codec = item->coding != NULL ? &item->coding->codec : NULL;
+    frame->values = values;
+    frame->bytes = bytes;
+    frame->item = encoder->item;
+    frame->index = (encoder->done - bytes) / LULL__FRAME_BYTES;
+    frame->held = NULL;
+    lull__team_submit(encoder->team);
+}
+
+/* Takes at most `bytes` values of the item, up to the end of a frame. */
+static uint64_t take_coded(lull__encoder_t *encoder, lull__team_frame_t *frame,
+                           const char *data, uint64_t bytes) {
+    const lull__item_t *item = encoder->save->order[encoder->item];
+    uint64_t begin = encoder->done - encoder->raw_fill;
+    uint64_t all = item->bytes - begin;
+    if (all > LULL__FRAME_BYTES)
+        all = LULL__FRAME_BYTES;
+    uint64_t want = all - encoder->raw_fill;
+    uint64_t taken = bytes < want ? bytes : want;
+    encoder->done += taken;
+    if (taken == all) {
+        submit_frame(encoder, frame, data, all);
+        return taken;
+    }
+    memcpy(frame->raw + encoder->raw_fill, data, taken);
+    encoder->raw_fill += taken;
+    if (encoder->raw_fill == all) {
+        encoder->raw_fill = 0;
+        submit_frame(encoder, frame, frame->raw, all);
+    }
+    return taken;
+}
+
+static uint64_t take_raw(lull__encoder_t *encoder, lull__team_frame_t *frame,
+                         const char *data, uint64_t bytes) {
+    const lull__item_t *item = encoder->save->order[encoder->item];
+    uint64_t left = item->bytes - encoder->done;
+    uint64_t taken = bytes < left ? bytes : left;
+    encoder->done += taken;
+    submit_frame(encoder, frame, data, taken);
+    return taken;
 }
 
 static lull_status_t feed(lull__encoder_t *encoder, const char *data,
                           uint64_t bytes) {
-    lull_status_t status = LULL_OK;
-    while (status == LULL_OK && bytes > 0) {
-        uint64_t taken;
-        settle_items(encoder);
-        status = encoder->save->order[encoder->item]->coding != NULL
-                     ? take_coded(encoder, data, bytes, &taken)
-                     : take_raw(encoder, data, bytes, &taken);
+    lull_ckpt_request_t *save = encoder->save;
+    while (bytes > 0) {
+        lull__team_frame_t *frame;
+        while (encoder->done == save->order[encoder->item]->bytes) {
+            encoder->item++;
+            encoder->done = 0;
+        }
+        lull_status_t status = need_frame(encoder, &frame);
+        if (status != LULL_OK)
+            return status;
+        uint64_t taken = save->order[encoder->item]->coding != NULL
+                             ? take_coded(encoder, frame, data, bytes)
+                             : take_raw(encoder, frame, data, bytes);
         data += taken;
         bytes -= taken;
     }
-    return status;
+    return LULL_OK;
 }
 
 static void begin_save(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
     encoder->save = save;
-    encoder->item = 0;
-    encoder->done = encoder->raw_fill = encoder->at = encoder->saved = 0;
+    encoder->item = encoder->placed = 0;
+    encoder->done = encoder->raw_fill = encoder->at = 0;
+    encoder->saved = 0;
     if (save->item_count > 0)
         save->order[0]->shard.begin = 0;
 }
@@ -245,6 +323,14 @@ static void give_back(lull_ckpt_t *ckpt, lull__chunk_t *chunk) {
         ckpt->stats.backpressure_s += lull__now() - ckpt->full_s;
     ckpt->full_s = 0;
     pthread_cond_broadcast(&ckpt->changed);
+}
+
+static void give_back_all(lull_ckpt_t *ckpt, lull__chunk_t *chunk) {
+    while (chunk != NULL) {
+        lull__chunk_t *next = chunk->next;
+        give_back(ckpt, chunk);
+        chunk = next;
+    }
 }
 
 /* With the lock held: the save's next chunk, taken off its list, or NULL. */
@@ -284,9 +370,20 @@ static void set_coded(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
     pthread_cond_broadcast(&encoder->ckpt->changed);
 }
 
+/* The lock is held, and let go: what the team has is for nothing. */
+static void drop_frames(lull__encoder_t *encoder) {
+    lull_ckpt_t *ckpt = encoder->ckpt;
+    lull__team_frame_t *frame;
+    pthread_mutex_unlock(&ckpt->lock);
+    while ((frame = lull__team_drop(encoder->team)) != NULL)
+        let_go(encoder, frame);
+    pthread_mutex_lock(&ckpt->lock);
+}
+
 /* With the lock held: lets go of a failed save. False: not all of its copies
  * are over. */
 static bool drop(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
+    drop_frames(encoder);
     while (save->raw != NULL) {
         lull__chunk_t *chunk = save->raw;
         save->raw = chunk->next;
@@ -298,6 +395,18 @@ static bool drop(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
     if (save->copied)
         set_coded(encoder, save);
     return save->copied;
+}
+
+/* Of a chunk that is fed: its slot is free once the frames are placed that have
+ * values in it. */
+static void hold(lull__encoder_t *encoder, lull__chunk_t *chunk) {
+    lull__team_frame_t *last = lull__team_last(encoder->team);
+    if (last == NULL) {
+        give_back(encoder->ckpt, chunk);
+        return;
+    }
+    chunk->next = last->held;
+    last->held = chunk;
 }
 
 /* The lock is held, and let go meanwhile. */
@@ -314,17 +423,36 @@ static void encode_chunk(lull__encoder_t *encoder, lull__chunk_t *chunk) {
     if (status != LULL_OK)
         lull__save_fail(save, status);
     pthread_mutex_lock(&ckpt->lock);
-    give_back(ckpt, chunk);
+    hold(encoder, chunk);
     count(encoder);
 }
 
-/* All is coded but what has no bytes. The lock is held, and let go. */
+/* No chunk is there: a frame that the team has goes to its place, for the slots
+ * that it holds may be what is waited for. False: it has none. The lock is
+ * held, and let go. */
+static bool place_rest(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
+    lull_ckpt_t *ckpt = encoder->ckpt;
+    if (encoder->save != save || lull__team_last(encoder->team) == NULL)
+        return false;
+    pthread_mutex_unlock(&ckpt->lock);
+    double from = lull__now();
+    bool some;
+    lull_status_t status = place_one(encoder, &some);
+    encoder->busy += lull__now() - from;
+    if (status != LULL_OK)
+        lull__save_fail(save, status);
+    pthread_mutex_lock(&ckpt->lock);
+    count(encoder);
+    return true;
+}
+
+/* All is placed but what has no bytes. The lock is held, and let go. */
 static void end_save(lull__encoder_t *encoder, lull_ckpt_request_t *save) {
     lull_ckpt_t *ckpt = encoder->ckpt;
     if (save->next_coded == 0)
         begin_save(encoder, save);
     pthread_mutex_unlock(&ckpt->lock);
-    settle_items(encoder);
+    place_upto(encoder, save->item_count);
     pthread_mutex_lock(&ckpt->lock);
     set_coded(encoder, save);
 }
@@ -337,14 +465,15 @@ static bool step(lull__encoder_t *encoder) {
         return false;
     if (save->status != LULL_OK || ckpt->cancel)
         return drop(encoder, save);
-    if (save->next_coded == save->chunk_count && save->copied) {
-        end_save(encoder, save);
-        return true;
-    }
     lull__chunk_t *chunk = may_begin(save) ? next_chunk(save) : NULL;
     if (chunk != NULL)
         encode_chunk(encoder, chunk);
-    return chunk != NULL;
+    if (chunk != NULL || place_rest(encoder, save))
+        return true;
+    if (save->next_coded < save->chunk_count || !save->copied)
+        return false;
+    end_save(encoder, save);
+    return true;
 }
 
 void *lull__encode_thread(void *arg) {
@@ -417,13 +546,15 @@ lull_status_t lull__encoder_create(lull_ckpt_t *ckpt,
     encoder->ckpt = ckpt;
     encoder->classes = *classes;
     encoder->chunks = calloc(OUT_SLOTS, sizeof *encoder->chunks);
-    encoder->raw = malloc(LULL__FRAME_BYTES);
-    encoder->frame = malloc(classes->frame_most);
+    lull__thread_options_t how = {ckpt->cpus, ckpt->options.cpu_count,
+                                  ckpt->options.nice};
     lull_status_t status = LULL_OK;
-    if (!encoder->chunks || !encoder->raw || !encoder->frame)
+    if (encoder->chunks == NULL)
         status = lull__fail(LULL_ERR_NO_MEMORY, "the encoder");
     if (status == LULL_OK)
-        status = lull_codec_scratch_create(&encoder->scratch);
+        status =
+            lull__team_create(ckpt->options.encode_threads, LULL__FRAME_BYTES,
+                              classes->frame_most, &how, &encoder->team);
     if (status == LULL_OK)
         status = lull__ring_create_slots(lull__device_host(), OUT_SLOT_BYTES,
                                          OUT_SLOTS, &encoder->ring);
@@ -444,9 +575,7 @@ void lull__encoder_destroy(lull__encoder_t *encoder) {
     if (encoder == NULL)
         return;
     lull__ring_destroy(encoder->ring);
-    lull_codec_scratch_destroy(encoder->scratch);
-    free(encoder->frame);
-    free(encoder->raw);
+    lull__team_destroy(encoder->team);
     free(encoder->chunks);
     free(encoder);
 }

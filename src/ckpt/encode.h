@@ -1,5 +1,5 @@
 /* The stage between copy and flush of an engine that compresses: one thread
- * takes chunks of raw bytes in their order, codes them frame by frame and
+ * takes chunks of raw bytes in their order, has their frames coded (team.h) and
  * hands on chunks of what will be in the file.
  *
  * Raw chunks lie in the engine's ring; what is coded in a small ring of the

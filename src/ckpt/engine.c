@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "encode.h"
 #include "note.h"
+#include "team.h"
 #include "tiers.h"
 
 #define NAP_MIN_S 0.0005
@@ -207,6 +208,8 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return bad_option("commit_timeout_s must be 0 to 1e9");
     if (options->copy_threads > LULL__COPY_THREADS_MAX)
         return bad_option("copy_threads must be at most 16");
+    if (options->encode_threads > LULL__ENCODE_THREADS_MAX)
+        return bad_option("encode_threads must be at most 16");
     if (options->flush_threads > 64)
         return bad_option("flush_threads must be at most 64");
     if (options->max_pending > 1000)
@@ -236,6 +239,8 @@ static void set_defaults(lull_ckpt_options_t *options) {
         options->commit_timeout_s = 600;
     if (options->copy_threads == 0)
         options->copy_threads = 1;
+    if (options->encode_threads == 0)
+        options->encode_threads = 1;
     if (options->flush_threads == 0)
         options->flush_threads = 2;
 }

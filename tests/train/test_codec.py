@@ -23,6 +23,12 @@ must(2, {**BASE, "ckpt-dir": "raw"})
 must(2, {**BASE, "tp": 2, "ckpt-dir": "coded", "ckpt-buffer": "1M",
          "ckpt-codec": "weights=expo,moments=mpc,*=raw"})
 must(2, {**BASE, "ckpt-dir": "same", "ckpt-codec": "expo"})
+must(2, {**BASE, "ckpt-dir": "threads", "ckpt-codec": "expo",
+         "ckpt-encode-threads": 3})
+for rank in range(2):
+    name = f"step-00000004/rank-{rank:05}.safetensors"
+    check("threads do not show", open(f"same/{name}", "rb").read() ==
+          open(f"threads/{name}", "rb").read(), name)
 for where in ("coded", "same"):
     result = lull("verify", where, "--all")
     check(f"{where} verifies", result.returncode == 0, result.stderr)
