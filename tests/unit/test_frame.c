@@ -468,6 +468,35 @@ static void bad_arguments(void **state) {
     assert_ok(lull_frame_encode(&codec, good_values, 4, 0, &out, scratch));
     assert_fails(lull_frame_decode_add(bytes, out.bytes, 0, sink, 16, scratch),
                  LULL_ERR_UNSUPPORTED, "I32");
+    lull_frame_info_t info;
+    assert_fails(lull_frame_peek(NULL, 64, &info), LULL_ERR_INVALID, "NULL");
+    assert_fails(lull_frame_peek(bytes, 64, NULL), LULL_ERR_INVALID, "NULL");
+}
+
+/* The same of bare streams. */
+static void bad_bare_arguments(void **state) {
+    (void)state;
+    lull_codec_t codec;
+    size_t bound;
+    uint8_t bytes[64];
+    lull_buffer_t out = {.data = bytes, .capacity = sizeof bytes};
+    assert_ok(lull_codec_parse("zfp:8", LULL_F32, &codec));
+    assert_fails(lull_codec_bound(&codec, (size_t)1 << 49, &bound),
+                 LULL_ERR_INVALID, "too many");
+    assert_fails(
+        lull_codec_encode(&codec, good_values, (size_t)1 << 49, &out, scratch),
+        LULL_ERR_INVALID, "too large");
+    assert_fails(lull_codec_encode(&codec, NULL, 5, &out, scratch),
+                 LULL_ERR_INVALID, "array");
+    assert_fails(lull_codec_encode(&codec, good_values, 5, &out, NULL),
+                 LULL_ERR_INVALID, "scratch");
+    assert_fails(lull_codec_decode(&codec, NULL, 8, sink, 5, scratch),
+                 LULL_ERR_INVALID, "stream");
+    assert_fails(lull_codec_decode_add(&codec, bytes, 8, NULL, 5, scratch),
+                 LULL_ERR_INVALID, "array");
+    codec.id = 999;
+    assert_fails(lull_codec_encode(&codec, good_values, 5, &out, scratch),
+                 LULL_ERR_NOT_FOUND, "999");
 }
 
 /* ---- Golden files ------------------------------------------------------ */
@@ -631,6 +660,7 @@ int main(void) {
         cmocka_unit_test(every_prefix_fails),
         cmocka_unit_test(flipped_bits),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(bad_bare_arguments),
         cmocka_unit_test(golden_frames),
         cmocka_unit_test(golden_must_fail),
         cmocka_unit_test(threads),
