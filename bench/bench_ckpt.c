@@ -119,26 +119,25 @@ static void show_blocked(const figures_t *f) {
     emit_one(name, row, at(&f->lazy_ms, 0.99), at(&f->torch_ms, 0.99));
 }
 
-static void show(const figures_t *f) {
+static void show_pairs(const char *metric, const series_t *ours,
+                       const char *baseline, const series_t *theirs) {
     char name[64];
+    snprintf(name, sizeof name, "sync/%s/host", size_name(state.bytes));
+    if (ours->n > 0)
+        emit_more(name, (row_t){.metric = metric,
+                                .unit = "GB/s",
+                                .ours = ours,
+                                .baseline = baseline,
+                                .theirs = theirs});
+}
+
+static void show(const figures_t *f) {
     if (wants(ROUNDS))
         show_blocked(f);
-    snprintf(name, sizeof name, "sync/%s/host", size_name(state.bytes));
-    emit_more(name, (row_t){.metric = "durable_GBps",
-                            .unit = "GB/s",
-                            .ours = &f->durable,
-                            .baseline = "fio write",
-                            .theirs = &f->fio_write});
-    emit_more(name, (row_t){.metric = "restore_GBps",
-                            .unit = "GB/s",
-                            .ours = &f->restore,
-                            .baseline = "fio read",
-                            .theirs = &f->fio_read});
-    emit_more(name, (row_t){.metric = "restore_fresh_GBps",
-                            .unit = "GB/s",
-                            .ours = &f->restore_fresh,
-                            .baseline = "fio read",
-                            .theirs = &f->fio_read});
+    show_pairs("durable_GBps", &f->durable, "fio write", &f->fio_write);
+    show_pairs("restore_GBps", &f->restore, "fio read", &f->fio_read);
+    show_pairs("restore_fresh_GBps", &f->restore_fresh, "fio read",
+               &f->fio_read);
 }
 
 /* Returns the seconds in which a checkpoint drains, again and again: with
