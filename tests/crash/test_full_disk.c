@@ -27,8 +27,7 @@ static lull_status_t save_step(lull_ckpt_t *ckpt, uint64_t step) {
     save.tensors = &tensor;
     save.tensor_count = 1;
     test_fill(data, BYTES, step);
-    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
-    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+    return test_commit(ckpt, &save);
 }
 
 static void assert_all_whole(size_t expected) {

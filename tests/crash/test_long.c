@@ -10,22 +10,6 @@
 
 #define BEGINNING 500
 
-static char dir[256];
-
-static int make_dir(void **state) {
-    (void)state;
-    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
-    test_dir_make(dir);
-    return 0;
-}
-
-static int drop_dir(void **state) {
-    (void)state;
-    test_dir_drop(dir);
-    return 0;
-}
-
 /* Resident memory; 0: not known, or a sanitizer keeps what is freed. */
 static unsigned long resident(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -62,7 +46,7 @@ static void ten_thousand_saves(void **state) {
     (void)state;
     const char *given = getenv("LULL_TEST_SAVES");
     uint64_t saves = given ? strtoull(given, NULL, 10) : 10000;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt;
     unsigned descriptors = 0;
     unsigned long memory = 0;
@@ -85,13 +69,15 @@ static void ten_thousand_saves(void **state) {
     assert_true(resident() <= memory + (4ul << 20));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_true(test_count(dir, "step-") <= 5);
-    assert_int_equal(test_count(dir, "."), 1);
+    assert_true(test_count(ckpt_room, "step-") <= 5);
+    assert_int_equal(test_count(ckpt_room, "."), 1);
 }
 
 int main(void) {
+    ckpt_room_in_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ten_thousand_saves, make_dir, drop_dir),
+        cmocka_unit_test_setup_teardown(ten_thousand_saves, ckpt_room_make,
+                                        ckpt_room_drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,31 @@ void test_dir_drop(const char *path) {
         fail_msg("%s", command);
 }
 
+char ckpt_room[256];
+
+int ckpt_room_make(void **state) {
+    (void)state;
+    test_dir_make(ckpt_room);
+    return 0;
+}
+
+int ckpt_room_drop(void **state) {
+    (void)state;
+    lull__io_set_default(NULL);
+    test_dir_drop(ckpt_room);
+    return 0;
+}
+
+void ckpt_room_in_memory(void) {
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 0);
+}
+
+lull_status_t test_commit(lull_ckpt_t *ckpt, const lull_ckpt_save_t *save) {
+    lull_status_t status = lull_ckpt_save(ckpt, save, NULL);
+    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+}
+
 bool test_has(const char *dir, const char *name) {
     char path[512];
     struct stat st;

@@ -11,6 +11,15 @@
 void test_dir_make(char path[256]);
 void test_dir_drop(const char *path);
 
+/* A directory of the test at hand; set-up and tear-down of a test. The latter
+ * makes the system's storage calls the default ones again. */
+extern char ckpt_room[256];
+int ckpt_room_make(void **state);
+int ckpt_room_drop(void **state);
+/* From now on directories are made in memory, where there is a tmpfs and TMPDIR
+ * is not set: for tests to which a disk would only add time. */
+void ckpt_room_in_memory(void);
+
 /* dir/name exists. */
 bool test_has(const char *dir, const char *name);
 /* Entries of a directory whose names begin with `prefix`. */
@@ -23,6 +32,9 @@ void test_spit(const char *path, const void *data, size_t bytes);
  * commit timeout 20 s. */
 lull_ckpt_options_t test_options(const char *dir, uint32_t rank,
                                  uint32_t world);
+
+/* Saves, and waits until it is committed. */
+lull_status_t test_commit(lull_ckpt_t *ckpt, const lull_ckpt_save_t *save);
 
 /* A whole one-dimensional tensor. */
 lull_ckpt_tensor_t test_tensor(const char *name, lull_dtype_t dtype,

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt.h"
 #include "ckpt_small.h"
 #include "ckpt_writer.h"
 #include "support.h"
@@ -302,8 +303,7 @@ static void shards_that_do_not_tile(void **state) {
 
 int main(void) {
     /* Thousands of rewritten files: a disk would only add time. */
-    if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 0);
+    ckpt_room_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_counts),
         cmocka_unit_test(every_byte_of_a_coded_one_counts),

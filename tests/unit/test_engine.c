@@ -12,20 +12,6 @@
 
 #define MIB ((size_t)1 << 20)
 
-static char dir[256];
-
-static int make_dir(void **state) {
-    (void)state;
-    test_dir_make(dir);
-    return 0;
-}
-
-static int drop_dir(void **state) {
-    (void)state;
-    test_dir_drop(dir);
-    return 0;
-}
-
 static lull_ckpt_t *open_one(lull_ckpt_options_t *options) {
     lull_ckpt_t *ckpt = NULL;
     assert_ok(lull_ckpt_open(options, &ckpt));
@@ -44,7 +30,7 @@ save_of(uint64_t step, const lull_ckpt_tensor_t *tensors, size_t count) {
 static void assert_stored(uint64_t step, const char *name, const void *data,
                           uint64_t bytes) {
     uint64_t n = 0;
-    char *stored = test_stored(dir, step, 0, name, &n);
+    char *stored = test_stored(ckpt_room, step, 0, name, &n);
     assert_non_null(stored);
     assert_int_equal(n, bytes);
     assert_memory_equal(stored, data, bytes);
@@ -58,7 +44,7 @@ static void a_save_is_committed_and_read_back(void **state) {
     double big[5] = {1, 2, 3, 4, 5};
     uint64_t position = 77;
     test_fill(weights, sizeof weights, 1);
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensors[] = {
         test_tensor("odd", LULL_U8, 3, odd),
@@ -105,11 +91,11 @@ static void a_save_is_committed_and_read_back(void **state) {
     assert_stored(100, "scalar", weights, 4);
     position = 77;
     assert_stored(100, "lull.state/position", &position, 8);
-    assert_true(test_has(dir, "step-00000100/manifest.json"));
-    assert_true(test_has(dir, "step-00000100/rank-00000.json"));
-    assert_int_equal(test_count(dir, ".step"), 0);
+    assert_true(test_has(ckpt_room, "step-00000100/manifest.json"));
+    assert_true(test_has(ckpt_room, "step-00000100/rank-00000.json"));
+    assert_int_equal(test_count(ckpt_room, ".step"), 0);
     char path[512];
-    snprintf(path, sizeof path, "%s/latest", dir);
+    snprintf(path, sizeof path, "%s/latest", ckpt_room);
     size_t n;
     char *latest = test_slurp(path, &n);
     assert_string_equal(latest, "step-00000100\n");
@@ -129,7 +115,7 @@ static void tensors_of_every_size_stream_through_the_ring(void **state) {
                             4096, 0, 3 * MIB};
     enum { COUNT = sizeof sizes / sizeof *sizes };
     for (unsigned threads = 1; threads <= 3; threads++) {
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         options.copy_threads = threads;
         options.buffer_bytes = threads * MIB;
         lull_ckpt_t *ckpt = open_one(&options);
@@ -168,7 +154,7 @@ static void tensors_of_every_size_stream_through_the_ring(void **state) {
 static void the_nth_checkpoint_holds_the_nth_values(void **state) {
     (void)state;
     static uint64_t values[300000];
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.buffer_bytes = 8 * MIB;
     options.max_pending = 3;
     lull_ckpt_t *ckpt = open_one(&options);
@@ -196,7 +182,7 @@ static void modes_wait_as_they_say(void **state) {
     static char data[3 * MIB];
     lull_ckpt_tensor_t tensor = test_tensor("t", LULL_U8, sizeof data, data);
     for (int mode = 0; mode <= LULL_CKPT_SYNC; mode++) {
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         options.mode = (lull_ckpt_mode_t)mode;
         lull_ckpt_t *ckpt = open_one(&options);
         lull_ckpt_save_t save = save_of((uint64_t)mode, &tensor, 1);
@@ -206,7 +192,7 @@ static void modes_wait_as_they_say(void **state) {
             assert_ok(lull_ckpt_wait_snapshot(ckpt, request, 0));
         if (mode == LULL_CKPT_SYNC) {
             assert_ok(lull_ckpt_wait_committed(ckpt, request, 0));
-            assert_true(test_has(dir, "step-00000002/manifest.json"));
+            assert_true(test_has(ckpt_room, "step-00000002/manifest.json"));
         }
         lull_ckpt_request_destroy(request);
         assert_ok(lull_ckpt_close(ckpt));
@@ -217,7 +203,7 @@ static void modes_wait_as_they_say(void **state) {
 static void bad_descriptors_are_refused_by_name(void **state) {
     (void)state;
     float x[4] = {0};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t good = test_tensor("good", LULL_F32, 4, x), bad[3];
     lull_ckpt_save_t save = save_of(1, bad, 2);
@@ -270,20 +256,20 @@ static void bad_descriptors_are_refused_by_name(void **state) {
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
     assert_stored(1, "good", x, sizeof x);
-    assert_int_equal(test_count(dir, ".step"), 0);
+    assert_int_equal(test_count(ckpt_room, ".step"), 0);
 }
 
 static void bad_options_are_refused(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 1, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 1, 1);
     assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID, "rank");
     options = test_options(NULL, 0, 1);
     assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID, "dir");
-    options = test_options(dir, 0, 1);
+    options = test_options(ckpt_room, 0, 1);
     options.run_id = "a/b";
     assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID, "run_id");
-    options = test_options(dir, 0, 1);
+    options = test_options(ckpt_room, 0, 1);
     options.buffer_bytes = 1000;
     assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID, "buffer");
     options = test_options("/proc/nowhere/at/all", 0, 1);
@@ -294,13 +280,13 @@ static void bad_options_are_refused(void **state) {
 static void a_second_run_is_told_who_is_there(void **state) {
     (void)state;
     char pid[32];
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *first = open_one(&options), *second = NULL;
     sprintf(pid, "pid %ld", (long)getpid());
     assert_fails(lull_ckpt_open(&options, &second), LULL_ERR_BUSY, pid);
     lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
     newest.keep_last = 1;
-    assert_fails(lull_ckpt_prune(dir, &newest, NULL), LULL_ERR_BUSY, pid);
+    assert_fails(lull_ckpt_prune(ckpt_room, &newest, NULL), LULL_ERR_BUSY, pid);
     assert_ok(lull_ckpt_close(first));
     second = open_one(&options);
     lull_ckpt_destroy(second);
@@ -310,7 +296,7 @@ static void a_second_run_is_told_who_is_there(void **state) {
 static void a_forked_child_is_refused(void **state) {
     (void)state;
     float x[4] = {0};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensor = test_tensor("t", LULL_F32, 4, x);
     lull_ckpt_save_t save = save_of(1, &tensor, 1);
@@ -338,7 +324,7 @@ static void a_forked_child_is_refused(void **state) {
 static void a_forked_child_lets_go_of_requests(void **state) {
     (void)state;
     float x[4] = {0};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensor = test_tensor("t", LULL_F32, 4, x);
     lull_ckpt_save_t save = save_of(1, &tensor, 1);
@@ -377,7 +363,7 @@ static void await_copied_under_tsan(lull_ckpt_t *ckpt,
 static void mutation_is_detected_and_named(void **state) {
     (void)state;
     static char a[2 * MIB + 5], b[3 * MIB];
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.detect_mutation = true;
     options.copy_threads = 2;
     options.buffer_bytes = 8 * MIB;
@@ -400,15 +386,15 @@ static void mutation_is_detected_and_named(void **state) {
     assert_ok(lull_ckpt_save(ckpt, &save, NULL));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_true(test_has(dir, "step-00000001"));
-    assert_false(test_has(dir, "step-00000002"));
-    assert_true(test_has(dir, "step-00000003"));
+    assert_true(test_has(ckpt_room, "step-00000001"));
+    assert_false(test_has(ckpt_room, "step-00000002"));
+    assert_true(test_has(ckpt_room, "step-00000003"));
 }
 
 static void the_same_step_again_replaces_the_old_one(void **state) {
     (void)state;
     uint32_t x[4] = {1, 2, 3, 4};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensor = test_tensor("x", LULL_U32, 4, x);
     lull_ckpt_save_t save = save_of(5, &tensor, 1);
@@ -420,14 +406,14 @@ static void the_same_step_again_replaces_the_old_one(void **state) {
     }
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "step-"), 1);
-    assert_int_equal(test_count(dir, "."), 1); /* .lull */
+    assert_int_equal(test_count(ckpt_room, "step-"), 1);
+    assert_int_equal(test_count(ckpt_room, "."), 1); /* .lull */
 }
 
 static void retention_goes_by_commits(void **state) {
     (void)state;
     uint32_t x[4] = {1, 2, 3, 4};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_tensor_t tensor = test_tensor("x", LULL_U32, 4, x);
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_save_t save = save_of(0, &tensor, 1);
@@ -446,9 +432,9 @@ static void retention_goes_by_commits(void **state) {
     assert_ok(lull_ckpt_save(ckpt, &save, NULL));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "step-"), 2);
-    assert_true(test_has(dir, "step-00000110"));
-    assert_true(test_has(dir, "step-00000120"));
+    assert_int_equal(test_count(ckpt_room, "step-"), 2);
+    assert_true(test_has(ckpt_room, "step-00000110"));
+    assert_true(test_has(ckpt_room, "step-00000120"));
     /* And every 50th step. */
     options.keep_last = 1;
     options.keep_every = 50;
@@ -457,23 +443,23 @@ static void retention_goes_by_commits(void **state) {
         assert_ok(lull_ckpt_save(ckpt, &save, NULL));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "step-"), 2);
-    assert_true(test_has(dir, "step-00000150"));
-    assert_true(test_has(dir, "step-00000175"));
+    assert_int_equal(test_count(ckpt_room, "step-"), 2);
+    assert_true(test_has(ckpt_room, "step-00000150"));
+    assert_true(test_has(ckpt_room, "step-00000175"));
     lull_ckpt_prune_options_t newest = LULL_CKPT_PRUNE_OPTIONS_INIT;
     size_t deleted;
     newest.keep_last = 1;
-    assert_ok(lull_ckpt_prune(dir, &newest, &deleted));
+    assert_ok(lull_ckpt_prune(ckpt_room, &newest, &deleted));
     assert_int_equal(deleted, 1);
-    assert_int_equal(test_count(dir, "step-"), 1);
-    assert_int_equal(test_count(dir, ".trash"), 0);
+    assert_int_equal(test_count(ckpt_room, "step-"), 1);
+    assert_int_equal(test_count(ckpt_room, ".trash"), 0);
 }
 
 /* Overwritten and pruned, it is still there for who opened it before. */
 static void a_reader_keeps_what_it_holds(void **state) {
     (void)state;
     static uint32_t x[500000], back[500000], old[500000];
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.keep_last = 1;
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensor = test_tensor("x", LULL_U32, 500000, x);
@@ -483,8 +469,8 @@ static void a_reader_keeps_what_it_holds(void **state) {
         lull_ckpt_save_t save = save_of(step, &tensor, 1);
         assert_ok(lull_ckpt_save(ckpt, &save, NULL));
         assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
-        assert_ok(lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0},
-                                      &held[step - 1]));
+        assert_ok(lull_ckpt_info_open(
+            ckpt_room, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &held[step - 1]));
     }
     for (uint64_t step = 2; step <= 4; step++) {
         test_fill(x, sizeof x, 10 + step);
@@ -511,10 +497,10 @@ static void a_reader_keeps_what_it_holds(void **state) {
     assert_ok(lull_ckpt_save(ckpt, &save, NULL));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "step-"), 1);
+    assert_int_equal(test_count(ckpt_room, "step-"), 1);
     ckpt = open_one(&options);
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "."), 1);
+    assert_int_equal(test_count(ckpt_room, "."), 1);
 }
 
 static void many_saves_leave_nothing_behind(void **state) {
@@ -522,7 +508,7 @@ static void many_saves_leave_nothing_behind(void **state) {
     uint32_t x[4] = {1, 2, 3, 4};
     const char *given = getenv("LULL_TEST_SAVES");
     unsigned saves = given ? (unsigned)atoi(given) : 500, before = 0;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.keep_last = 2;
     lull_ckpt_t *ckpt = open_one(&options);
     lull_ckpt_tensor_t tensor = test_tensor("x", LULL_U32, 4, x);
@@ -540,14 +526,15 @@ static void many_saves_leave_nothing_behind(void **state) {
     assert_true(test_descriptors() <= before + 12);
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "step-"), 2);
+    assert_int_equal(test_count(ckpt_room, "step-"), 2);
     char path[300];
-    snprintf(path, sizeof path, "%s/.lull", dir);
+    snprintf(path, sizeof path, "%s/.lull", ckpt_room);
     assert_int_equal(test_count(path, ""), 1); /* lock */
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, drop_dir)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, ckpt_room_make, ckpt_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(a_save_is_committed_and_read_back),
         TEST(destroy_null_is_harmless),

@@ -13,21 +13,12 @@
 
 #define MIB ((size_t)1 << 20)
 
-static char dir[256];
 static faultio_t fault;
 
 static int set_up(void **state) {
-    (void)state;
-    test_dir_make(dir);
+    (void)ckpt_room_make(state);
     faultio_init(&fault);
     lull__io_set_default(&fault.io);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    lull__io_set_default(NULL);
-    test_dir_drop(dir);
     return 0;
 }
 
@@ -74,8 +65,7 @@ static lull_status_t save_all(lull_ckpt_t *ckpt, uint64_t step,
     save.tensor_count = count;
     save.states = &host;
     save.state_count = 1;
-    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
-    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+    return test_commit(ckpt, &save);
 }
 
 static lull_ckpt_info_t *open_step(uint64_t step) {
@@ -83,8 +73,8 @@ static lull_ckpt_info_t *open_step(uint64_t step) {
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     how.step = step;
-    assert_ok(lull_ckpt_find(dir, &how, &id));
-    assert_ok(lull_ckpt_info_open(dir, id, &info));
+    assert_ok(lull_ckpt_find(ckpt_room, &how, &id));
+    assert_ok(lull_ckpt_info_open(ckpt_room, id, &info));
     return info;
 }
 
@@ -150,7 +140,7 @@ static void all_dtypes_come_back_bit_for_bit(void **state) {
             fill(one, d);
             count++;
         }
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         options.codec = policies[p];
         options.copy_threads = 1 + p;
         options.buffer_bytes = (1 + p) * MIB;
@@ -165,16 +155,16 @@ static void all_dtypes_come_back_bit_for_bit(void **state) {
         assert_holds(2, ones, count, 3);
         for (size_t i = 0; i < count; i++)
             free(ones[i].data);
-        test_dir_drop(dir);
-        test_dir_make(dir);
+        test_dir_drop(ckpt_room);
+        test_dir_make(ckpt_room);
     }
 }
 
 /* The data file of a step, malloc'ed. */
 static char *data_of(uint64_t step, size_t *bytes) {
     char path[400];
-    snprintf(path, sizeof path, "%s/step-%08d/rank-00000.safetensors", dir,
-             (int)step);
+    snprintf(path, sizeof path, "%s/step-%08d/rank-00000.safetensors",
+             ckpt_room, (int)step);
     char *data = test_slurp(path, bytes);
     assert_non_null(data);
     return data;
@@ -198,7 +188,7 @@ static void threads_do_not_show(void **state) {
     for (size_t i = 0; i < count; i++)
         fill(&ones[i], i);
     for (size_t i = 0; i < 3 * sizeof threads / sizeof *threads; i++) {
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         lull_ckpt_t *ckpt;
         options.codec = "weights=expo,moments=mpc";
         options.encode_threads = threads[i / 3];
@@ -224,7 +214,7 @@ static void threads_do_not_show(void **state) {
     free(first);
     for (size_t i = 0; i < count; i++)
         free(ones[i].data);
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt;
     options.encode_threads = 17;
     assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_INVALID,
@@ -236,7 +226,7 @@ static void what_is_saved_is_told(void **state) {
     one_t ones[] = {{"w", LULL_F32, 3 * MIB, NULL},
                     {"optimizer.m", LULL_F32, MIB, NULL},
                     {"ids", LULL_I64, 1000, NULL}};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_tensor_info_t t;
     lull_ckpt_t *ckpt;
     for (int i = 0; i < 3; i++)
@@ -270,7 +260,7 @@ static void lossy_moments_are_near(void **state) {
     (void)state;
     one_t one = {"optimizer.m", LULL_F32, 300000, NULL};
     fill(&one, 3);
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
     lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
     lull_ckpt_t *ckpt;
@@ -304,7 +294,7 @@ static void saves_overlap(void **state) {
     (void)state;
     for (unsigned threads = 1; threads <= 4; threads++) {
         one_t one = {"w", LULL_F32, 700000, NULL};
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         lull_ckpt_t *ckpt;
         fill(&one, threads);
         options.codec = "expo";
@@ -327,8 +317,8 @@ static void saves_overlap(void **state) {
         assert_ok(lull_ckpt_verify(info, NULL, NULL));
         lull_ckpt_info_destroy(info);
         free(one.data);
-        test_dir_drop(dir);
-        test_dir_make(dir);
+        test_dir_drop(ckpt_room);
+        test_dir_make(ckpt_room);
     }
 }
 
@@ -337,7 +327,7 @@ static void saves_overlap(void **state) {
 static void from_a_device(void **state) {
     (void)state;
     one_t one = {"w", LULL_F32, 3 * MIB, NULL};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_device_t *device;
     lull_stream_t stream;
     lull_ckpt_t *ckpt;
@@ -379,7 +369,7 @@ static void from_a_device(void **state) {
 
 static bool one_fault(const one_t *ones, uint64_t n, int error) {
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.codec = "expo";
     options.encode_threads = 1 + n % 3;
     options.buffer_bytes = 2 * MIB;
@@ -398,15 +388,15 @@ static bool one_fault(const one_t *ones, uint64_t n, int error) {
     if (status == LULL_OK)
         assert_holds(2, ones, 2, 1);
     else if (status != LULL_ERR_DURABILITY_UNKNOWN)
-        assert_false(test_has(dir, "step-00000002"));
+        assert_false(test_has(ckpt_room, "step-00000002"));
     assert_ok(lull_ckpt_open(&options, &ckpt));
     assert_ok(save_all(ckpt, 3, ones, 2));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
     assert_holds(1, ones, 2, 1);
     assert_holds(3, ones, 2, 1);
-    test_dir_drop(dir);
-    test_dir_make(dir);
+    test_dir_drop(ckpt_room);
+    test_dir_make(ckpt_room);
     return hit;
 }
 
@@ -442,7 +432,7 @@ static int reserves_nothing(const lull__io_t *io, int fd, uint64_t bytes) {
 static lull_status_t save_on_small(uint64_t room, const char *codec,
                                    const one_t *ones, size_t count) {
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.codec = codec;
     free_bytes = room;
     assert_ok(lull_ckpt_open(&options, &ckpt));
@@ -490,7 +480,7 @@ static void destroyed_while_it_codes(void **state) {
     fill(&one, 5);
     unsigned before = test_descriptors();
     for (unsigned i = 0; i < 20; i++) {
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         lull_ckpt_t *ckpt;
         options.codec = "mpc";
         options.encode_threads = 1 + i % 4;
@@ -517,7 +507,7 @@ static void damage_is_found(void **state) {
     one_t one = {"w", LULL_F32, 600000, NULL};
     char path[512];
     size_t n;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt;
     fill(&one, 5);
     options.codec = "expo";
@@ -525,7 +515,8 @@ static void damage_is_found(void **state) {
     assert_ok(save_all(ckpt, 1, &one, 1));
     assert_ok(lull_ckpt_close(ckpt));
     lull_ckpt_destroy(ckpt);
-    snprintf(path, sizeof path, "%s/step-00000001/rank-00000.safetensors", dir);
+    snprintf(path, sizeof path, "%s/step-00000001/rank-00000.safetensors",
+             ckpt_room);
     char *file = test_slurp(path, &n);
     assert_non_null(file);
     for (size_t at = 4096; at < n; at += n / 9) {
@@ -546,7 +537,7 @@ static void damage_is_found(void **state) {
 static void the_nth_allocation_fails(void **state) {
     (void)state;
     one_t ones[] = {{"w", LULL_F32, 300000, NULL}, {"e", LULL_F32, 0, NULL}};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     lull_ckpt_t *ckpt;
     unsigned opens = 0, saves = 0;
     bool reached = true;
@@ -582,7 +573,7 @@ static void the_nth_allocation_fails(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, ckpt_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(all_dtypes_come_back_bit_for_bit),
         TEST(threads_do_not_show),

@@ -15,7 +15,6 @@
 
 #define BYTES ((size_t)1200000) /* two blocks, two slots */
 
-static char dir[256];
 static char data[BYTES];
 static faultio_t fault;
 
@@ -24,26 +23,16 @@ static bool failed_before;
 
 static void note(faultio_t *one, fault_op_t op) {
     (void)one;
-    if ((op & FAULT_CHANGES) && !test_has(dir, "step-00000002"))
+    if ((op & FAULT_CHANGES) && !test_has(ckpt_room, "step-00000002"))
         __atomic_store_n(&failed_before, true, __ATOMIC_SEQ_CST);
 }
 
 static int set_up(void **state) {
-    (void)state;
-    /* Thousands of saves: a disk would only add time. */
-    if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 0);
-    test_dir_make(dir);
+    ckpt_room_in_memory(); /* thousands of saves */
+    (void)ckpt_room_make(state);
     faultio_init(&fault);
     fault.hook = note;
     lull__io_set_default(&fault.io);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    lull__io_set_default(NULL);
-    test_dir_drop(dir);
     return 0;
 }
 
@@ -54,13 +43,12 @@ static lull_status_t save_step(lull_ckpt_t *ckpt, uint64_t step) {
     save.tensors = &tensor;
     save.tensor_count = 1;
     test_fill(data, BYTES, step);
-    lull_status_t status = lull_ckpt_save(ckpt, &save, NULL);
-    return status ? status : lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER);
+    return test_commit(ckpt, &save);
 }
 
 static bool holds(uint64_t step) {
     uint64_t n;
-    char *stored = test_stored(dir, step, 0, "t", &n);
+    char *stored = test_stored(ckpt_room, step, 0, "t", &n);
     test_fill(data, BYTES, step);
     bool ok = stored != NULL && n == BYTES && memcmp(stored, data, n) == 0;
     free(stored);
@@ -70,7 +58,7 @@ static bool holds(uint64_t step) {
 /* One save whose n-th call fails. Returns whether a call failed at all. */
 static bool one(uint64_t n, int error, bool from_then_on) {
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.keep_last = 3;
     faultio_arm(&fault, 0, 0);
     fault.from_then_on = from_then_on;
@@ -91,14 +79,15 @@ static bool one(uint64_t n, int error, bool from_then_on) {
     } else {
         if (error == EINTR)
             fail_msg("call %d: interrupted, it failed: %s", (int)n, sentence);
-        if (strstr(sentence, dir) == NULL && strstr(sentence, "step") == NULL)
+        if (strstr(sentence, ckpt_room) == NULL &&
+            strstr(sentence, "step") == NULL)
             fail_msg("n %d error %d: '%s' says no path", (int)n, error,
                      sentence);
         if (error && strstr(sentence, strerror(error)) == NULL)
             fail_msg("n %d: '%s' says no cause", (int)n, sentence);
         assert_true(hit);
         if (status != LULL_ERR_DURABILITY_UNKNOWN)
-            assert_false(test_has(dir, "step-00000002"));
+            assert_false(test_has(ckpt_room, "step-00000002"));
         else
             assert_true(holds(2));
     }
@@ -110,9 +99,9 @@ static bool one(uint64_t n, int error, bool from_then_on) {
     assert_true(holds(3));
     assert_ok(lull_ckpt_open(&options, &ckpt)); /* leftovers go */
     lull_ckpt_destroy(ckpt);
-    assert_int_equal(test_count(dir, "."), 1);
-    test_dir_drop(dir);
-    test_dir_make(dir);
+    assert_int_equal(test_count(ckpt_room, "."), 1);
+    test_dir_drop(ckpt_room);
+    test_dir_make(ckpt_room);
     return hit;
 }
 
@@ -158,7 +147,7 @@ static void short_transfers(void **state) {
     (void)state;
     fault.ops = FAULT_READ | FAULT_WRITE;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     for (uint64_t n = 1; n < 40; n++) {
         assert_ok(lull_ckpt_open(&options, &ckpt));
         faultio_arm(&fault, n, 0);
@@ -174,7 +163,8 @@ static void short_transfers(void **state) {
 static size_t others(void) {
     char pattern[300];
     glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/.step-00000001.*/manifest.json", dir);
+    snprintf(pattern, sizeof pattern, "%s/.step-00000001.*/manifest.json",
+             ckpt_room);
     size_t count = glob(pattern, 0, NULL, &found) == 0 ? found.gl_pathc : 0;
     globfree(&found);
     return count;
@@ -185,7 +175,7 @@ static size_t others(void) {
 static void in_doubt_both_stay(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     unsigned doubts = 0;
     bool hit = true;
     fault.ops = FAULT_SYNC;
@@ -205,7 +195,7 @@ static void in_doubt_both_stay(void **state) {
         assert_true(holds(1));
         assert_ok(lull_ckpt_open(&options, &ckpt));
         lull_ckpt_destroy(ckpt);
-        assert_int_equal(test_count(dir, "."), 1);
+        assert_int_equal(test_count(ckpt_room, "."), 1);
         assert_true(holds(1));
     }
     assert_int_equal(doubts, 1);
@@ -215,7 +205,7 @@ static void in_doubt_both_stay(void **state) {
 static void opening(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     unsigned before = test_descriptors(), failed = 0;
     for (uint64_t n = 1; n < 1000; n++) {
         assert_ok(lull_ckpt_open(&options, &ckpt));
@@ -228,7 +218,7 @@ static void opening(void **state) {
         if (status == LULL_OK)
             lull_ckpt_destroy(ckpt);
         else
-            assert_non_null(strstr(lull_last_error(), dir));
+            assert_non_null(strstr(lull_last_error(), ckpt_room));
         failed += status != LULL_OK;
         assert_int_equal(test_descriptors(), before);
         assert_true(holds(1));
@@ -270,9 +260,9 @@ static bool verifies(uint64_t step) {
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     static char back[BYTES];
-    if (lull_ckpt_find(dir, &find, &id) != LULL_OK)
+    if (lull_ckpt_find(ckpt_room, &find, &id) != LULL_OK)
         return false;
-    assert_ok(lull_ckpt_info_open(dir, id, &info));
+    assert_ok(lull_ckpt_info_open(ckpt_room, id, &info));
     lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
     slice.name = "t";
     slice.dtype = LULL_U8;
@@ -293,7 +283,7 @@ static bool one_of_two(uint32_t faulty, uint64_t n) {
     lull_status_t outcome[2];
     for (uint32_t r = 0; r < 2; r++) {
         lull__io_set_default(r == faulty ? &fault.io : NULL);
-        lull_ckpt_options_t options = test_options(dir, r, 2);
+        lull_ckpt_options_t options = test_options(ckpt_room, r, 2);
         options.commit_timeout_s = 2; /* also on a busy machine */
         assert_ok(lull_ckpt_open(&options, &ranks[r]));
     }
@@ -321,8 +311,8 @@ static bool one_of_two(uint32_t faulty, uint64_t n) {
         lull_ckpt_destroy(ranks[r]);
     }
     assert_true(verifies(3));
-    test_dir_drop(dir);
-    test_dir_make(dir);
+    test_dir_drop(ckpt_room);
+    test_dir_make(ckpt_room);
     return hit;
 }
 
@@ -341,7 +331,7 @@ static void either_of_two_ranks(void **state) {
 static void every_allocation(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     unsigned failed = 0;
     for (uint64_t n = 1; n < 1000; n++) {
         assert_ok(lull_ckpt_open(&options, &ckpt));
@@ -357,8 +347,8 @@ static void every_allocation(void **state) {
         assert_ok(lull_ckpt_close(ckpt));
         lull_ckpt_destroy(ckpt);
         assert_true(holds(3));
-        test_dir_drop(dir);
-        test_dir_make(dir);
+        test_dir_drop(ckpt_room);
+        test_dir_make(ckpt_room);
         if (!reached)
             break;
     }
@@ -368,7 +358,7 @@ static void every_allocation(void **state) {
 static void every_allocation_of_open(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     unsigned before = test_descriptors();
     for (uint64_t n = 1; n < 1000; n++) {
         allocations_arm(n);
@@ -385,7 +375,7 @@ static void every_allocation_of_open(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, ckpt_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(eio),
         TEST(enospc),

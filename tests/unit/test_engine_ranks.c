@@ -13,24 +13,9 @@
 #include "support.h"
 #include "test.h"
 
-static char dir[256];
-
-static int set_up(void **state) {
-    (void)state;
-    test_dir_make(dir);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    lull__io_set_default(NULL);
-    test_dir_drop(dir);
-    return 0;
-}
-
 static void open_ranks(lull_ckpt_t **ranks, uint32_t world, double timeout_s) {
     for (uint32_t r = 0; r < world; r++) {
-        lull_ckpt_options_t options = test_options(dir, r, world);
+        lull_ckpt_options_t options = test_options(ckpt_room, r, world);
         options.commit_timeout_s = timeout_s;
         assert_ok(lull_ckpt_open(&options, &ranks[r]));
     }
@@ -58,9 +43,9 @@ static void assert_loads(uint64_t step) {
     lull_ckpt_info_t *info;
     uint32_t back[64] = {0};
     lull_ckpt_find_options_t find = LULL_CKPT_FIND_OPTIONS_INIT;
-    assert_ok(lull_ckpt_find(dir, &find, &id));
+    assert_ok(lull_ckpt_find(ckpt_room, &find, &id));
     assert_int_equal(id.step, step);
-    assert_ok(lull_ckpt_info_open(dir, id, &info));
+    assert_ok(lull_ckpt_info_open(ckpt_room, id, &info));
     assert_ok(lull_ckpt_verify(info, NULL, NULL));
     lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
     slice.name = "rows";
@@ -95,7 +80,7 @@ static void all_commit_or_none(void **state) {
             assert_loads(step);
     }
     char path[300];
-    snprintf(path, sizeof path, "%s/.lull", dir);
+    snprintf(path, sizeof path, "%s/.lull", ckpt_room);
     assert_true(test_count(path, "") < 80); /* verdicts are forgotten */
     close_ranks(ranks, 4);
     assert_loads(199);
@@ -129,12 +114,12 @@ static void a_bad_descriptor_aborts_for_all(void **state) {
                 assert_ok(
                     lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
     }
-    assert_int_equal(test_count(dir, "step-"), 0);
+    assert_int_equal(test_count(ckpt_room, "step-"), 0);
     for (uint32_t r = 0; r < 3; r++)
         assert_ok(save_part(ranks[r], 9, r, 3));
     close_ranks(ranks, 3);
     assert_loads(9);
-    assert_int_equal(test_count(dir, "."), 1);
+    assert_int_equal(test_count(ckpt_room, "."), 1);
 }
 
 static void tensors_that_are_not_whole_are_named(void **state) {
@@ -175,7 +160,7 @@ static void a_deleted_directory_hangs_nobody(void **state) {
         assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
     for (uint64_t step = 2; step < 5; step++) {
         if (step == 2)
-            test_dir_drop(dir);
+            test_dir_drop(ckpt_room);
         for (uint32_t r = 3; r-- > 0;)
             assert_ok(save_part(ranks[r], step, r, 3));
         for (uint32_t r = 0; r < 3; r++) {
@@ -188,7 +173,7 @@ static void a_deleted_directory_hangs_nobody(void **state) {
         assert_ok(lull_ckpt_close(ranks[r]));
         lull_ckpt_destroy(ranks[r]);
     }
-    test_dir_make(dir); /* another of that kind, to be torn down */
+    test_dir_make(ckpt_room); /* another of that kind, to be torn down */
 }
 
 static void a_rank_that_never_votes_hangs_nobody(void **state) {
@@ -221,7 +206,8 @@ static void rank_0_that_never_decides_leaves_the_outcome_unknown(void **state) {
                  LULL_ERR_TIMEOUT, "rank 0");
     /* A directory and no verdict: nobody here can know. */
     char path[300];
-    snprintf(path, sizeof path, "mkdir '%s/.step-00000002.partial-run-1'", dir);
+    snprintf(path, sizeof path, "mkdir '%s/.step-00000002.partial-run-1'",
+             ckpt_room);
     assert_int_equal(system(path), 0);
     assert_ok(save_part(ranks[1], 2, 1, 2));
     assert_ok(lull_ckpt_wait_durable(ranks[1], NULL, LULL_FOREVER));
@@ -240,7 +226,7 @@ static void destroying_tells_the_others(void **state) {
         fault.slow_s = 0.1;
         for (uint32_t r = 0; r < 2; r++) {
             lull__io_set_default(r == gone ? &fault.io : NULL);
-            lull_ckpt_options_t options = test_options(dir, r, 2);
+            lull_ckpt_options_t options = test_options(ckpt_room, r, 2);
             assert_ok(lull_ckpt_open(&options, &ranks[r]));
         }
         lull__io_set_default(NULL);
@@ -251,7 +237,7 @@ static void destroying_tells_the_others(void **state) {
             lull_ckpt_wait_committed(ranks[1 - gone], NULL, LULL_FOREVER);
         assert_int_equal(status, LULL_ERR_ABORTED);
         lull_ckpt_destroy(ranks[1 - gone]);
-        assert_int_equal(test_count(dir, "step-"), 0);
+        assert_int_equal(test_count(ckpt_room, "step-"), 0);
     }
 }
 
@@ -266,7 +252,7 @@ static void offer_old_vote(lull_ckpt_t *ckpt, const char *run,
              "cd '%s' && cp step-00000001/rank-00001.* . && "
              "mv rank-00001.safetensors rank-00001.json "
              ".step-00000001.partial-%s-%u/",
-             dir, run, number);
+             ckpt_room, run, number);
     assert_int_equal(system(command), 0);
     assert_fails(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER),
                  LULL_ERR_ABORTED, "rank 1");
@@ -294,7 +280,7 @@ static void votes_of_other_runs_are_ignored(void **state) {
     for (uint32_t r = 0; r < 2; r++)
         assert_ok(save_part(ranks[r], 1, r, 2));
     close_ranks(ranks, 2);
-    lull_ckpt_options_t options = test_options(dir, 0, 2);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 2);
     options.run_id = "later";
     options.commit_timeout_s = 0.3;
     assert_ok(lull_ckpt_open(&options, &ranks[0]));
@@ -313,7 +299,7 @@ typedef struct opener {
 static void *open_without_id(void *arg) {
     opener_t *opener = arg;
     lull_ckpt_options_t options =
-        test_options(dir, opener->rank, opener->world);
+        test_options(ckpt_room, opener->rank, opener->world);
     options.run_id = NULL;
     if (opener->rank == 0)
         lull__sleep(0.01);
@@ -326,7 +312,7 @@ static void ranks_agree_on_a_run_id(void **state) {
     enum { WORLD = 5 };
     char path[300];
     /* What a launch that crashed while it agreed has left. */
-    snprintf(path, sizeof path, "%s/.lull", dir);
+    snprintf(path, sizeof path, "%s/.lull", ckpt_room);
     char command[1600];
     snprintf(command, sizeof command,
              "mkdir '%s'; touch '%s/hello-1-0123456789abcdef' "
@@ -361,7 +347,7 @@ static void no_agreement_times_out(void **state) {
     (void)state;
     lull_ckpt_t *ckpt;
     for (uint32_t r = 0; r < 2; r++) {
-        lull_ckpt_options_t options = test_options(dir, 1 - r, 2);
+        lull_ckpt_options_t options = test_options(ckpt_room, 1 - r, 2);
         options.run_id = NULL;
         options.commit_timeout_s = 0.1;
         assert_fails(lull_ckpt_open(&options, &ckpt), LULL_ERR_TIMEOUT,
@@ -375,9 +361,9 @@ static void spares_of_other_runs_go(void **state) {
     lull_ckpt_t *ranks[2];
     char path[300];
     open_ranks(ranks, 2, 20);
-    snprintf(path, sizeof path, "%s/.lull/spare-killed-run-3", dir);
+    snprintf(path, sizeof path, "%s/.lull/spare-killed-run-3", ckpt_room);
     test_spit(path, "0", 1);
-    snprintf(path, sizeof path, "%s/.lull", dir);
+    snprintf(path, sizeof path, "%s/.lull", ckpt_room);
     unsigned own = test_count(path, "spare-") - 1;
     close_ranks(ranks, 2);
     open_ranks(ranks, 2, 20);
@@ -421,8 +407,8 @@ static void replicas_share_the_writing(void **state) {
     }
     close_ranks(ranks, WORLD);
     lull_ckpt_info_t *info;
-    assert_ok(
-        lull_ckpt_info_open(dir, (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
+    assert_ok(lull_ckpt_info_open(ckpt_room,
+                                  (lull_ckpt_id_t){LULL_LATEST, 0, 0}, &info));
     lull_ckpt_file_info_t file;
     for (size_t i = 0; lull_ckpt_info_file_at(info, i, &file); i++)
         assert_in_range(file.bytes, sizeof big / WORLD,
@@ -456,13 +442,14 @@ static void any_layout_to_any_layout(void **state) {
         open_ranks(ranks, world, 20);
         grid_save(&grid, whole, ranks, world);
         close_ranks(ranks, world);
-        grid_load(&other, whole, dir);
+        grid_load(&other, whole, ckpt_room);
         free(whole);
     }
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, ckpt_room_make, ckpt_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(all_commit_or_none),
         TEST(a_bad_descriptor_aborts_for_all),

@@ -9,20 +9,6 @@
 
 #define BYTES ((size_t)3 << 20)
 
-static char dir[256];
-
-static int set_up(void **state) {
-    (void)state;
-    test_dir_make(dir);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    test_dir_drop(dir);
-    return 0;
-}
-
 static void write_step(void *ctx, void *data, size_t bytes) {
     test_fill(data, bytes, *(uint64_t *)ctx);
 }
@@ -76,13 +62,13 @@ static void assert_steps(uint64_t count) {
     char *expected = malloc(BYTES);
     for (uint64_t step = 0; step < count; step++) {
         uint64_t n;
-        char *stored = test_stored(dir, step, 0, "t", &n);
+        char *stored = test_stored(ckpt_room, step, 0, "t", &n);
         assert_non_null(stored);
         assert_int_equal(n, BYTES - 5);
         test_fill(expected, BYTES, step);
         assert_memory_equal(stored, expected, n);
         free(stored);
-        stored = test_stored(dir, step, 0, "lull.state/step", &n);
+        stored = test_stored(ckpt_room, step, 0, "lull.state/step", &n);
         assert_memory_equal(stored, &step, sizeof step);
         free(stored);
     }
@@ -95,7 +81,7 @@ static void no_byte_is_read_too_early(void **state) {
     for (int i = 0; i < 3; i++) {
         rig_t rig;
         uint64_t steps[4] = {0, 1, 2, 3};
-        lull_ckpt_options_t options = test_options(dir, 0, 1);
+        lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
         options.buffer_bytes = buffers[i];
         options.copy_threads = i == 2 ? 3 : 1;
         rig_up(&rig, options);
@@ -111,7 +97,7 @@ static void mutation_is_found_on_a_device(void **state) {
     (void)state;
     rig_t rig;
     uint64_t steps[2] = {0, 1};
-    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
     options.detect_mutation = true;
     rig_up(&rig, options);
     update_and_save(&rig, &steps[0], 0.01);
@@ -131,14 +117,15 @@ static void a_cancelled_save_touches_nothing_more(void **state) {
     (void)state;
     rig_t rig;
     uint64_t step = 0;
-    rig_up(&rig, test_options(dir, 0, 1));
+    rig_up(&rig, test_options(ckpt_room, 0, 1));
     update_and_save(&rig, &step, 0.03);
     rig_down(&rig); /* destroys the engine, then the memory */
-    assert_int_equal(test_count(dir, "step-"), 0);
+    assert_int_equal(test_count(ckpt_room, "step-"), 0);
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) \
+    cmocka_unit_test_setup_teardown(name, ckpt_room_make, ckpt_room_drop)
     const struct CMUnitTest tests[] = {
         TEST(no_byte_is_read_too_early),
         TEST(mutation_is_found_on_a_device),
