@@ -96,11 +96,11 @@ static void set_up(work_t *w, lull_dtype_t dtype,
 
 /* So that all has been asked for when the n symbols of a block have passed
  * through two nodes and a half each. */
-static void set_ahead(lull__expo_ahead_t *ahead, const uint8_t *at,
-                      size_t bytes, size_t n) {
+static void set_ahead(const work_t *w, lull__expo_ahead_t *ahead,
+                      const uint8_t *at, size_t bytes, size_t n) {
     ahead->at = at;
     ahead->end = at + bytes;
-    ahead->step = (bytes * LULL__EXPO_PIECE * 2 / (5 * n) + 63) / 64 * 64;
+    ahead->step = (bytes * w->kernel->piece * 2 / (5 * n) + 63) / 64 * 64;
 }
 
 static size_t blocks_of(const layout_t *layout, size_t count) {
@@ -162,7 +162,8 @@ static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
     unsigned base = 0;
     size_t far = make_symbols(w, src, n, &base);
     w->nonzeros = n;
-    if (memchr(w->room.a, 0, n) != NULL)
+    w->room.range = w->kernel->range(w->room.a, n);
+    if (w->room.range.zero)
         w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
     if (!lull__expo_tree_encode(w->kernel, n, &w->room, &tree)) {
         make_symbols(w, src, n, &base);
@@ -224,6 +225,7 @@ static unsigned put_plane(work_t *w, const uint8_t *plane, size_t n,
     }
     if (!random) {
         memcpy(w->room.a, plane, n);
+        w->room.range = w->kernel->range(w->room.a, n);
         if (lull__expo_tree_encode(w->kernel, n, &w->room, &tree) &&
             tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
             put_tree(to, &tree);
@@ -320,10 +322,10 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
         /* The next block's values, and where this one will be written. */
         size_t next = count - done - n, room = out->capacity - out->bytes;
         next = next < w.layout->block ? next : w.layout->block;
-        set_ahead(&w.room.read, values + n * w.layout->size,
+        set_ahead(&w, &w.room.read, values + n * w.layout->size,
                   next * w.layout->size, n);
         if (copy_of(&w) == NULL)
-            set_ahead(&w.room.write, out->data + out->bytes,
+            set_ahead(&w, &w.room.write, out->data + out->bytes,
                       room < n * w.layout->size ? room : n * w.layout->size, n);
         lull_status_t status = encode_block(&w, values, n, out);
         if (status != LULL_OK)
@@ -488,6 +490,7 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
                                lull_codec_scratch_t *scratch, size_t count) {
     work_t w;
     set_up(&w, codec->dtype, scratch);
+    w.fields.past &= w.kernel->cut->past[w.layout->kind];
     lull_status_t status = check_header(w.layout, src, bytes, count);
     if (status != LULL_OK)
         return status;
@@ -499,11 +502,11 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
         size_t size = (size_t)(at - last);
         last = at;
         size = size < left ? size : left;
-        set_ahead(&w.room.read, at + size,
+        set_ahead(&w, &w.room.read, at + size,
                   size < left - size ? size : left - size, n);
         uint8_t *to = sink.values != NULL ? sink.values : sink.sum;
         if (!w.fields.past)
-            set_ahead(&w.room.write, to, n * w.layout->size, n);
+            set_ahead(&w, &w.room.write, to, n * w.layout->size, n);
         else /* the end, that is no whole line */
             __builtin_prefetch(to + n * w.layout->size - 1, 1, 2);
         const char *wrong = decode_block(&w, n, &at, end, &sink);

@@ -44,6 +44,8 @@ typedef struct lull__expo_cut {
                                       const lull__expo_fields_t *fields);
     void (*gather[LULL__EXPO_KINDS])(const lull__expo_fields_t *fields,
                                      size_t n, uint8_t *dst);
+    /* Whether gather gains by writing past the caches. */
+    bool past[LULL__EXPO_KINDS];
     /* As memcpy(), but past the caches. */
     void (*copy)(uint8_t *dst, const uint8_t *src, size_t bytes);
 } lull__expo_cut_t;
@@ -51,11 +53,56 @@ typedef struct lull__expo_cut {
 extern const lull__expo_cut_t lull__expo_cut_portable, lull__expo_cut_avx2,
     lull__expo_cut_avx512;
 
+/* Of symbols: whether one is 0, and between which the others are, if there are
+ * any. It may be wider than need be, but zero is exact. */
+typedef struct lull__expo_range {
+    bool zero;
+    uint8_t least, most;
+} lull__expo_range_t;
+
+/* Three levels of a tree from a node on, the root. The masks of the first two
+ * levels are taken here, and those of the third but for a node with two inner
+ * children: that one is left to what is below. */
+typedef struct lull__expo_shape {
+    uint8_t second; /* inner nodes of the second level: 1 or 2 */
+    uint8_t third;  /* of the third: the rightmost of 4 places */
+    uint8_t planes; /* of those, from the left, the ones taken here */
+} lull__expo_shape_t;
+
+/* What comes from below: symbols of the inner child of the last of `planes`,
+ * those of the node that is right of them. */
+enum { LULL__EXPO_MIXED, LULL__EXPO_WHOLE };
+
+/* Nodes are numbered as in a heap: 1 is the root, 2n and 2n + 1 are the
+ * children of n. A path is the bits of three steps down, and ends in zeros
+ * where it is shorter. */
+typedef struct lull__expo_merger {
+    lull__expo_shape_t shape;
+    const uint8_t *masks; /* the root's, and all others some bits on */
+    size_t at;            /* symbols of the root that are done */
+    size_t bit[8];        /* where the masks of 2 to 7 go on */
+    /* By path: a leaf's symbol, and 0 where bytes come from below. */
+    uint8_t symbol[16];
+    const uint8_t *from[2]; /* those bytes, or NULL: there are none */
+} lull__expo_merger_t;
+
+typedef struct lull__expo_splitter {
+    lull__expo_shape_t shape;
+    uint8_t *masks;      /* the root's, and others at every `stride` bytes */
+    size_t at;           /* symbols of the root that are done */
+    size_t bit[8];       /* where the masks of 2 to 7 go on */
+    uint8_t *below[2];   /* masks of what goes below, over all symbols */
+    const uint8_t *path; /* of each symbol, in the upper three bits */
+    lull__expo_range_t range; /* of all symbols */
+} lull__expo_splitter_t;
+
 /* Bit i of a mask is bit i % 8 of its byte i / 8. All may write up to
  * LULL__EXPO_SLACK bytes past what they give, but for gather; and read so many
  * past what they take, but for scatter, gather and masks, of which nothing is
  * read past ceil(n / 8) bytes. */
 typedef struct lull__expo_kernel {
+    size_t piece; /* symbols between two looks ahead, a multiple of 64 */
+    lull__expo_range_t (*range)(const uint8_t *in, size_t n);
     /* Counts n symbols, at most 1024. */
     void (*count)(const uint8_t *in, size_t n, uint16_t *counts);
     /* Bit i of mask is in[i] >= threshold (not 0); what is left of its last
@@ -65,16 +112,23 @@ typedef struct lull__expo_kernel {
                     uint8_t *mask, uint8_t *out, unsigned keep);
     /* How many of n bits are 1. */
     size_t (*ones)(const uint8_t *mask, size_t n);
-    /* The bytes whose bit is 1. */
-    void (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
-                 uint8_t *out);
+    /* The bytes whose bit is 1; returns how many. */
+    size_t (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
+                   uint8_t *out);
     /* out[i] is the next byte of zero or of one, as bit i says. Returns how
      * many bits are 1, or if both are constants, anything. */
     size_t (*merge)(const uint8_t *mask, size_t n, lull__expo_side_t zero,
                     lull__expo_side_t one, uint8_t *out);
-    /* out[i] = table[in[i]]; returns the largest. */
+    /* The next n symbols of three levels; but for the last call n is a multiple
+     * of 64. NULL: there is no such kernel. They write, and read, up to 16
+     * bytes past each mask; the first 8 bytes of masks 2 to 7 are 0 before
+     * split_top() writes there. */
+    void (*split_top)(lull__expo_splitter_t *top, const uint8_t *in, size_t n);
+    void (*merge_top)(lull__expo_merger_t *top, size_t n, uint8_t *out);
+    /* out[i] = table[in[i]]; returns the largest. `in` is within the range, and
+     * may be `out`. */
     unsigned (*map)(const uint8_t *in, size_t n, const uint8_t *table,
-                    uint8_t *out);
+                    lull__expo_range_t range, uint8_t *out);
     const lull__expo_cut_t *cut;
 } lull__expo_kernel_t;
 
@@ -140,7 +194,6 @@ typedef struct lull__expo_tree {
 
 /* Memory that will soon be read or written. It is asked for a little at a time
  * while a tree keeps the core busy: a core waits for few lines at once. */
-#define LULL__EXPO_PIECE 2048 /* symbols between two looks ahead */
 typedef struct lull__expo_ahead {
     const uint8_t *at, *end;
     size_t step; /* bytes of each look */
@@ -149,6 +202,7 @@ typedef struct lull__expo_ahead {
 /* Working memory for a block of up to n values: n + SLACK bytes each. */
 typedef struct lull__expo_room {
     uint8_t *a, *b, *masks, *escapes;
+    lull__expo_range_t range; /* of the symbols in a that are to be encoded */
     lull__expo_ahead_t read, write;
 } lull__expo_room_t;
 
@@ -161,9 +215,10 @@ typedef struct lull__expo_coded {
     size_t mask_bytes, escape_bytes;
 } lull__expo_coded_t;
 
-/* Encodes n (at least 1) symbols, which lie in room->a and may be
- * overwritten. Returns false where coding failed to gain and the symbols are
- * spoilt: put them there again and use lull__expo_tree_raw(). */
+/* Encodes n (at least 1) symbols, which lie in room->a, their range in
+ * room->range, and may be overwritten. Returns false where coding failed to
+ * gain and the symbols are spoilt: put them there again and use
+ * lull__expo_tree_raw(). */
 bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
                             lull__expo_room_t *room, lull__expo_coded_t *out);
 void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,

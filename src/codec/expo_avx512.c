@@ -55,6 +55,25 @@ static unsigned largest(__m512i x) {
     return (unsigned)_mm_cvtsi128_si32(q) & 0xff;
 }
 
+/* Only whether there is a zero: map() takes all symbols alike here. */
+static lull__expo_range_t range(const uint8_t *in, size_t n) {
+    const __m512i ones = _mm512_set1_epi8(-1);
+    __m512i least = ones;
+    size_t i = 0;
+    for (; i + 256 <= n; i += 256) {
+        __m512i a = _mm512_min_epu8(_mm512_loadu_si512(in + i),
+                                    _mm512_loadu_si512(in + i + 64));
+        __m512i b = _mm512_min_epu8(_mm512_loadu_si512(in + i + 128),
+                                    _mm512_loadu_si512(in + i + 192));
+        least = _mm512_min_epu8(least, _mm512_min_epu8(a, b));
+    }
+    for (; i < n; i += 64)
+        least = _mm512_mask_min_epu8(least, valid_bits(n - i), least,
+                                     _mm512_loadu_si512(in + i));
+    return (lull__expo_range_t){_mm512_testn_epi8_mask(least, ones) != 0, 1,
+                                255};
+}
+
 /* Symbol by symbol, where they lie close together. */
 static void count(const uint8_t *in, size_t n, uint16_t *counts) {
     enum { SPAN = 40, VECTORS = 16 };
@@ -140,8 +159,9 @@ static size_t ones(const uint8_t *mask, size_t n) {
     return all;
 }
 
-static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
-                 uint8_t *out) {
+static size_t pick(const uint8_t *in, size_t n, const uint8_t *mask,
+                   uint8_t *out) {
+    const uint8_t *begin = out;
     size_t i = 0;
     for (; i + 64 <= n; i += 64) {
         uint64_t bits = whole_mask(mask + i / 8);
@@ -151,7 +171,9 @@ static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
     if (i < n) {
         uint64_t bits = last_mask(mask + i / 8, n - i);
         _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
+        out += _mm_popcnt_u64(bits);
     }
+    return (size_t)(out - begin);
 }
 
 static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
@@ -226,26 +248,39 @@ static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
     return merge_both(mask, n, zero.at, one.at, out);
 }
 
+typedef struct table {
+    __m512i quarter[4];
+} table_t;
+
+static inline table_t load_table(const uint8_t *table) {
+    return (table_t){{_mm512_loadu_si512(table), _mm512_loadu_si512(table + 64),
+                      _mm512_loadu_si512(table + 128),
+                      _mm512_loadu_si512(table + 192)}};
+}
+
+static inline __m512i look_up(__m512i x, const table_t *t) {
+    __m512i low = _mm512_permutex2var_epi8(t->quarter[0], x, t->quarter[1]);
+    __m512i high = _mm512_permutex2var_epi8(t->quarter[2], x, t->quarter[3]);
+    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+}
+
 static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
-                    uint8_t *out) {
-    const __m512i t0 = _mm512_loadu_si512(table);
-    const __m512i t1 = _mm512_loadu_si512(table + 64);
-    const __m512i t2 = _mm512_loadu_si512(table + 128);
-    const __m512i t3 = _mm512_loadu_si512(table + 192);
+                    lull__expo_range_t within, uint8_t *out) {
+    const table_t t = load_table(table);
     __m512i all = _mm512_setzero_si512();
+    (void)within;
     for (size_t i = 0; i < n; i += 64) {
-        __mmask64 valid = n - i >= 64 ? UINT64_MAX : (1ull << (n - i)) - 1;
-        __m512i x = _mm512_loadu_si512(in + i);
-        __m512i low = _mm512_permutex2var_epi8(t0, x, t1);
-        __m512i high = _mm512_permutex2var_epi8(t2, x, t3);
-        low = _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
-        all = _mm512_mask_max_epu8(all, valid, all, low);
-        _mm512_storeu_si512(out + i, low);
+        __mmask64 valid = valid_bits(n - i);
+        __m512i y = look_up(_mm512_loadu_si512(in + i), &t);
+        all = _mm512_mask_max_epu8(all, valid, all, y);
+        _mm512_storeu_si512(out + i, y);
     }
     return largest(all);
 }
 
 const lull__expo_kernel_t lull__expo_avx512 = {
+    .piece = 1024,
+    .range = range,
     .count = count,
     .split = split,
     .ones = ones,

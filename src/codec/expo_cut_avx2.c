@@ -81,11 +81,11 @@ static inline void halve(const uint8_t *src, __m256i *low, __m256i *high) {
     *high = _mm256_permute4x64_epi64(*high, 0xd8);
 }
 
-static inline void unite(uint8_t *dst, __m256i low, __m256i high, bool past) {
+static inline void unite(uint8_t *dst, __m256i low, __m256i high) {
     low = _mm256_permute4x64_epi64(low, 0xd8);
     high = _mm256_permute4x64_epi64(high, 0xd8);
-    put_values(dst, _mm256_unpacklo_epi8(low, high), past);
-    put_values(dst + 32, _mm256_unpackhi_epi8(low, high), past);
+    store(dst, _mm256_unpacklo_epi8(low, high));
+    store(dst + 32, _mm256_unpackhi_epi8(low, high));
 }
 
 static void scatter_bf16(const uint8_t *src, size_t n,
@@ -101,17 +101,16 @@ static void scatter_bf16(const uint8_t *src, size_t n,
     lull__expo_scatter_rest(LULL__EXPO_BF16, src, n, i, fields, 2);
 }
 
-static inline void step_bf16(const lull__expo_fields_t *fields, size_t i,
-                             uint8_t *dst, bool past) {
-    __m256i high, low;
-    join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
-              &low);
-    unite(dst + 2 * i, low, high, past);
-}
-
 static void gather_bf16(const lull__expo_fields_t *fields, size_t n,
                         uint8_t *dst) {
-    GATHER(step_bf16, LULL__EXPO_BF16, 2);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i high, low;
+        join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
+                  &low);
+        unite(dst + 2 * i, low, high);
+    }
+    lull__expo_gather_rest(LULL__EXPO_BF16, fields, n, i, dst, 2);
 }
 
 static inline void store_bits(const lull__expo_fields_t *fields, unsigned k,
@@ -153,7 +152,7 @@ static void gather_f16(const lull__expo_fields_t *fields, size_t n,
         high = _mm256_or_si256(high, bit_plane(fields, 0, i, 1));
         high = _mm256_or_si256(high, bit_plane(fields, 1, i, 2));
         high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
-        unite(dst + 2 * i, load(fields->plane[0] + i), high, false);
+        unite(dst + 2 * i, load(fields->plane[0] + i), high);
     }
     lull__expo_gather_rest(LULL__EXPO_F16, fields, n, i, dst, 2);
 }
@@ -299,6 +298,10 @@ const lull__expo_cut_t lull__expo_cut_avx2 = {
                [LULL__EXPO_F16] = gather_f16,
                [LULL__EXPO_BF16] = gather_bf16,
                [LULL__EXPO_F64] = gather_f64},
+    /* With bf16 there is enough else to do while its lines come. */
+    .past = {[LULL__EXPO_F32] = true,
+             [LULL__EXPO_F16] = true,
+             [LULL__EXPO_F64] = true},
     .copy = copy,
 };
 #else

@@ -326,6 +326,7 @@ const lull__expo_cut_t lull__expo_cut_avx512 = {
                [LULL__EXPO_F16] = gather_f16,
                [LULL__EXPO_BF16] = gather_bf16,
                [LULL__EXPO_F64] = gather_f64},
+    .past = {true, true, true, true},
     .copy = copy,
 };
 #else

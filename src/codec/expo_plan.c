@@ -122,6 +122,8 @@ void lull__expo_restore(const uint8_t *ranks, uint8_t *escapes, size_t n) {
 bool lull__expo_shape(lull__expo_tree_t *tree) {
     unsigned leaves = 0, nodes = 0, inner = 1;
     memset(tree->node_count, 0, sizeof tree->node_count);
+    memset(tree->leaf_first, 0, sizeof tree->leaf_first);
+    memset(tree->node_first, 0, sizeof tree->node_first);
     tree->leaf_count[0] = 0;
     for (unsigned d = 0;; d++) {
         if (d > 0) {

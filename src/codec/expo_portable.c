@@ -4,6 +4,17 @@
 #include "codec/codec_impl.h"
 #include "codec/expo.h"
 
+static lull__expo_range_t range(const uint8_t *in, size_t n) {
+    lull__expo_range_t found = {false, 255, 0};
+    for (size_t i = 0; i < n; i++) {
+        found.zero |= in[i] == 0;
+        found.most = in[i] > found.most ? in[i] : found.most;
+        if (in[i] != 0 && in[i] < found.least)
+            found.least = in[i];
+    }
+    return found;
+}
+
 static void count(const uint8_t *in, size_t n, uint16_t *counts) {
     /* Four tables, so that equal neighbours do not wait for each other. */
     uint16_t table[4][256] = {{0}};
@@ -51,12 +62,14 @@ static unsigned bit_at(const uint8_t *mask, size_t i) {
     return mask[i / 8] >> (i % 8) & 1;
 }
 
-static void pick(const uint8_t *in, size_t n, const uint8_t *mask,
-                 uint8_t *out) {
+static size_t pick(const uint8_t *in, size_t n, const uint8_t *mask,
+                   uint8_t *out) {
+    size_t sum = 0;
     for (size_t i = 0; i < n; i++) {
-        *out = in[i];
-        out += bit_at(mask, i);
+        out[sum] = in[i];
+        sum += bit_at(mask, i);
     }
+    return sum;
 }
 
 static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
@@ -76,8 +89,9 @@ static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
 }
 
 static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
-                    uint8_t *out) {
+                    lull__expo_range_t within, uint8_t *out) {
     unsigned most = 0;
+    (void)within;
     for (size_t i = 0; i < n; i++) {
         out[i] = table[in[i]];
         most = out[i] > most ? out[i] : most;
@@ -240,6 +254,8 @@ void lull__expo_gather_rest(unsigned kind, const lull__expo_fields_t *fields,
 }
 
 const lull__expo_kernel_t lull__expo_portable = {
+    .piece = 2048,
+    .range = range,
     .count = count,
     .split = split,
     .ones = ones,

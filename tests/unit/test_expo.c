@@ -74,6 +74,62 @@ static void odd_distributions(void **state) {
     }
 }
 
+typedef struct block {
+    lull_codec_t codec;
+    uint16_t values[8192];
+    size_t n, bytes;
+    uint8_t stream[3 * 8192]; /* the portable encoder's */
+    lull_codec_scratch_t *scratch;
+} block_t;
+
+static void try_block(const char *isa, void *ctx) {
+    block_t *b = ctx;
+    static uint8_t stream[3 * 8192];
+    static uint16_t back[8192];
+    bool first = strcmp(isa, "portable") == 0;
+    lull_buffer_t out = {.data = first ? b->stream : stream,
+                         .capacity = sizeof stream};
+    assert_ok(lull_codec_encode(&b->codec, b->values, b->n, &out, b->scratch));
+    if (first)
+        b->bytes = out.bytes;
+    assert_int_equal(out.bytes, b->bytes);
+    assert_memory_equal(out.data, b->stream, b->bytes);
+    assert_ok(lull_codec_decode(&b->codec, b->stream, b->bytes, back, b->n,
+                                b->scratch));
+    assert_memory_equal(back, b->values, 2 * b->n);
+}
+
+/* Trees of all shapes: each symbol is so much rarer than the one before it. */
+static void shapes_of_trees(void **state) {
+    (void)state;
+    static block_t b;
+    uint64_t random = test_seed();
+    b.codec = expo(LULL_BF16);
+    assert_ok(lull_codec_scratch_create(&b.scratch));
+    for (unsigned round = 0; round < 600; round++) {
+        uint32_t limit[40];
+        double weight = 1, sum = 0;
+        unsigned symbols = 2 + (unsigned)(test_random(&random) % 38);
+        for (unsigned i = 0; i < symbols; i++) {
+            sum += weight;
+            limit[i] = (uint32_t)(sum * 0x1p20);
+            weight *= 0.3 + 0.7e-3 * (double)(test_random(&random) % 1000);
+        }
+        b.n = round % 2 ? 8192 : 200 + test_random(&random) % 7993;
+        for (size_t i = 0; i < b.n; i++) {
+            uint64_t r = test_random(&random);
+            unsigned s = 0;
+            while (s + 1 < symbols &&
+                   (r & 0xffffffff) % limit[symbols - 1] >= limit[s])
+                s++;
+            s = s * 7 % 40 + (round % 3 == 0 ? 0 : 90);
+            b.values[i] = (uint16_t)(s << 7 | (r >> 40 & 0x807f));
+        }
+        codec_check_isas(try_block, &b);
+    }
+    lull_codec_scratch_destroy(b.scratch);
+}
+
 static void far_exponents(void **state) {
     (void)state;
     static double values[5000];
@@ -315,6 +371,7 @@ int main(void) {
         cmocka_unit_test(lengths),
         cmocka_unit_test(kinds),
         cmocka_unit_test(odd_distributions),
+        cmocka_unit_test(shapes_of_trees),
         cmocka_unit_test(far_exponents),
         cmocka_unit_test(ratio_is_within_one_percent_of_entropy),
         cmocka_unit_test(sizes),
