@@ -33,10 +33,9 @@ static inline void put_zeros(bits_t *to, unsigned count) {
 
 /* ---- Coding of planes -------------------------------------------------- */
 
-/* 16 planes a word, the highest first; `count` of them exist. */
+/* 64 planes, 16 a word, the highest first. */
 typedef struct planes {
     uint64_t word[4];
-    unsigned count;
 } planes_t;
 
 /* Plane k and those after it in its word. */
@@ -46,10 +45,10 @@ static inline uint64_t from_plane(const planes_t *p, unsigned k) {
 
 /* Empty planes before the first that is not. */
 static unsigned empty_planes(const planes_t *p) {
-    for (unsigned k = 0; k < p->count; k += 16)
+    for (unsigned k = 0; k < 64; k += 16)
         if (p->word[k / 16] != 0)
             return k + (unsigned)__builtin_ctzll(p->word[k / 16]) / 4;
-    return p->count;
+    return 64;
 }
 
 /* Codes planes in exactly `left` bits: the code's first, or zeros after it. */
@@ -57,9 +56,9 @@ static inline void encode_planes(bits_t *to, const planes_t *p, unsigned left) {
     unsigned n = 0, k = least(empty_planes(p), left);
     put_zeros(to, k); /* a 0 bit for each empty plane */
     left -= k;
-    while (left > 0 && k < p->count && n < 4) {
+    while (left > 0 && k < 64 && n < 4) {
         uint64_t word = from_plane(p, k), code = 0;
-        unsigned length = 0, end = least((k / 16 + 1) * 16, p->count);
+        unsigned length = 0, end = (k / 16 + 1) * 16;
         /* At most 7 bits a plane, 56 a call of put. */
         while (k < end && length < least(left, 50) && n < 4) {
             unsigned entry = lull__zfp_encode[n][word & 15];
@@ -73,9 +72,8 @@ static inline void encode_planes(bits_t *to, const planes_t *p, unsigned left) {
         put(to, low_bits(code, length), length);
         left -= length;
     }
-    while (left > 0 && k < p->count) { /* all significant: as they are */
-        unsigned in_word = 4 * (least((k / 16 + 1) * 16, p->count) - k);
-        unsigned length = least(least(in_word, 56), left);
+    while (left > 0 && k < 64) { /* all significant: as they are */
+        unsigned length = least(least(4 * (16 - k % 16), 56), left);
         put(to, low_bits(from_plane(p, k), length), length);
         left -= length;
         k += length / 4;
@@ -104,7 +102,9 @@ static inline void encode_block_f64(bits_t *to, const uint8_t *src,
     for (int i = 0; i < 4; i++)
         q[i] = to_int64(double_of(lull__load64(src + 8 * i)) * scale);
     FORWARD_LIFT(int64_t, uint64_t, q[0], q[1], q[2], q[3]);
-    planes_t planes = {.count = planes_f64((int)field - 1022)};
+    /* libzfp codes fewer of the least numbers; but their scale is Inf, all of
+     * them have the same few bits, and zeros follow either way. */
+    planes_t planes;
     for (int part = 0; part < 4; part++) {
         uint64_t word = 0;
         for (int i = 3; i >= 0; i--) {

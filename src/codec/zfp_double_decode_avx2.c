@@ -1,6 +1,8 @@
 /* ZFP decoder of doubles for AVX2 and BMI2: planes as in portable C, PEXT to
  * undo their transposition, four blocks at a time through the transform. */
 #ifdef __AVX2__
+#include <string.h>
+
 #include "zfp_double.h"
 /* After it: the name v is a type from here on. */
 #include "zfp_avx2.h"
@@ -12,7 +14,8 @@ typedef struct four {
     _Alignas(32) uint64_t scale[4]; /* bits of a double */
 } four_t;
 
-static inline void load_block(const uint8_t *src, size_t bit, unsigned maxbits,
+/* False if it is a block of zeros. */
+static inline bool load_block(const uint8_t *src, size_t bit, unsigned maxbits,
                               four_t *f, unsigned at) {
     uint64_t window = peek(src, bit), u[4] = {0};
     /* A block of zeros: u 0 without rounding decodes to 0. */
@@ -20,7 +23,7 @@ static inline void load_block(const uint8_t *src, size_t bit, unsigned maxbits,
     f->begun[at] = 64;
     f->u[0][at] = f->u[1][at] = f->u[2][at] = f->u[3][at] = 0;
     if ((window & 1) == 0)
-        return;
+        return false;
     double_block_t d = decode_double(src, bit, maxbits, window);
     for (unsigned part = 0; part < 4; part++) {
         if (d.block.planes[part] == 0)
@@ -36,6 +39,7 @@ static inline void load_block(const uint8_t *src, size_t bit, unsigned maxbits,
     f->begun[at] = d.block.begun;
     f->known[at] = d.block.known;
     f->scale[at] = d.scale;
+    return true;
 }
 
 /* Nearest even, as one conversion: the high half's is exact, and less 2^52;
@@ -88,9 +92,13 @@ static INLINE void decode_all(const uint8_t *src, uint8_t *dst, size_t groups,
     four_t f;
     for (size_t quarter = 0; quarter < 4 * groups; quarter++) {
         size_t bit = quarter * 4 * maxbits;
+        bool some = mode & LULL__ZFP_ADD;
         for (unsigned b = 0; b < 4; b++)
-            load_block(src, bit + b * maxbits, maxbits, &f, b);
-        finish_blocks(&f, dst + 128 * quarter, mode);
+            some |= load_block(src, bit + b * maxbits, maxbits, &f, b);
+        if (some)
+            finish_blocks(&f, dst + 128 * quarter, mode);
+        else
+            memset(dst + 128 * quarter, 0, 128);
     }
 }
 

@@ -111,6 +111,8 @@ static INLINE void encode_blocks(blocks_t *b, v word[4], unsigned maxbits,
     v offset = b->offset;
     word[0] = b->header;
     word[1] = word[2] = word[3] = _mm256_setzero_si256();
+    if (_mm256_testz_si256(b->header, b->header))
+        return; /* nothing but zeros, as in gradients unused */
     for (int planes = 8;; planes += 8) {
         v a = _mm256_or_si256(
             _mm256_or_si256(top_byte(b->u[0], 8, 0), top_byte(b->u[1], 8, 1)),
