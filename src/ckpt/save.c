@@ -244,9 +244,10 @@ static lull_status_t describe_rows(describing_t *d,
         lull__names_reserve(&d->names, count + from->state_count);
     for (size_t i = 0; status == LULL_OK && i < count; i++) {
         size_t next = i + LULL__NAMES_AHEAD;
-        if (next < count && tensor_at(from, next)->name != NULL)
+        status = add_tensor(d, tensor_at(from, i)); /* the first: the stride */
+        if (status == LULL_OK && next < count &&
+            tensor_at(from, next)->name != NULL)
             lull__names_expect(&d->names, tensor_at(from, next)->name);
-        status = add_tensor(d, tensor_at(from, i));
     }
     for (size_t i = 0; status == LULL_OK && i < from->state_count; i++)
         status = add_state(d, &from->states[i], &room);
@@ -257,6 +258,21 @@ static lull_status_t describe_rows(describing_t *d,
     return status;
 }
 
+static lull_status_t check_count(const char *field, size_t count,
+                                 const void *array) {
+    if (count > 0 && array == NULL)
+        return lull__fail(LULL_ERR_INVALID,
+                          "lull_ckpt_save: %s is %zu, the "
+                          "array is NULL",
+                          field, count);
+    if (count >= LULL__NAMES_MAX)
+        return lull__fail(LULL_ERR_INVALID,
+                          "lull_ckpt_save: %s is %zu: too "
+                          "many",
+                          field, count);
+    return LULL_OK;
+}
+
 static lull_status_t check_save(const lull_ckpt_save_t *save) {
     if (save->parent_seq == LULL_LATEST)
         return lull__fail(LULL_ERR_INVALID,
@@ -264,11 +280,13 @@ static lull_status_t check_save(const lull_ckpt_save_t *save) {
     if (save->step == LULL_LATEST)
         return lull__fail(LULL_ERR_INVALID, "lull_ckpt_save: the step is "
                                             "LULL_LATEST");
-    if ((save->tensor_count && !save->tensors) ||
-        (save->state_count && !save->states) ||
-        (save->meta_count && !save->meta))
-        return lull__fail(LULL_ERR_INVALID, "lull_ckpt_save: an array is NULL");
-    return LULL_OK;
+    lull_status_t status =
+        check_count("tensor_count", save->tensor_count, save->tensors);
+    if (status == LULL_OK)
+        status = check_count("state_count", save->state_count, save->states);
+    if (status == LULL_OK)
+        status = check_count("meta_count", save->meta_count, save->meta);
+    return status;
 }
 
 static lull_status_t describe(lull_ckpt_request_t *save,

@@ -86,8 +86,47 @@ static void odd_names_come_back(void **state) {
     assert_int_equal(test_count(dir, "step-"), 1);
 }
 
+/* Rows whose size was never set, or is another header's, and counts that are
+ * none: told before anything is looked at by them. */
+static void wrong_sizes_and_counts_are_told(void **state) {
+    enum { ROWS = 16 };
+    (void)state;
+    lull_ckpt_options_t options = test_options(dir, 0, 1);
+    lull_ckpt_t *ckpt;
+    assert_ok(lull_ckpt_open(&options, &ckpt));
+    lull_ckpt_tensor_t tensors[ROWS];
+    lull_ckpt_save_t save = LULL_CKPT_SAVE_INIT;
+    save.tensors = tensors;
+    save.tensor_count = ROWS;
+    for (size_t size = 0; size < sizeof *tensors; size++) {
+        memset(tensors, 0x5a, sizeof tensors);
+        tensors[0].size = size;
+        assert_fails(lull_ckpt_save(ckpt, &save, NULL), LULL_ERR_INVALID,
+                     "LULL_CKPT_TENSOR_INIT");
+    }
+    uint32_t value = 1;
+    tensors[0] = test_tensor("a", LULL_U32, 1, &value);
+    lull_ckpt_state_t host = {0};
+    lull_ckpt_meta_t meta = {"key", "value"};
+    save.states = &host;
+    save.meta = &meta;
+    size_t *counts[] = {&save.tensor_count, &save.state_count,
+                        &save.meta_count};
+    for (size_t i = 0; i < 3; i++) {
+        save.tensor_count = 1;
+        save.state_count = save.meta_count = 0;
+        *counts[i] = SIZE_MAX; /* -1 of an int */
+        assert_fails(lull_ckpt_save(ckpt, &save, NULL), LULL_ERR_INVALID,
+                     "18446744073709551615");
+    }
+    lull_ckpt_destroy(ckpt);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        odd_names_come_back, make_dir, drop_dir)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(odd_names_come_back, make_dir,
+                                        drop_dir),
+        cmocka_unit_test_setup_teardown(wrong_sizes_and_counts_are_told,
+                                        make_dir, drop_dir)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
