@@ -78,33 +78,45 @@ static lull_ckpt_info_t *open_step(uint64_t step) {
     return info;
 }
 
-/* Loads elements [begin, begin + n) of each. */
+/* Where part p of `parts` begins: on a byte, also of packed elements. */
+static uint64_t part_at(const one_t *one, uint64_t p, uint64_t parts) {
+    return p == parts ? one->count : one->count * p / parts / 8 * 8;
+}
+
+/* Loads part p of each, all of them at once. */
+static void assert_part(const lull_ckpt_info_t *info, const one_t *ones,
+                        size_t count, uint64_t p, uint64_t parts) {
+    lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
+    lull_ckpt_slice_t slices[64] = {{0}};
+    how.threads = 1 + (uint32_t)p;
+    for (size_t i = 0; i < count; i++) {
+        lull_ckpt_slice_t *slice = &slices[i];
+        *slice = (lull_ckpt_slice_t)LULL_CKPT_SLICE_INIT;
+        slice->name = ones[i].name;
+        slice->dtype = ones[i].dtype;
+        slice->ndim = 1;
+        slice->global_shape[0] = ones[i].count;
+        slice->offset[0] = part_at(&ones[i], p, parts);
+        slice->shape[0] = part_at(&ones[i], p + 1, parts) - slice->offset[0];
+        slice->data = malloc(bytes_of(&ones[i]) + 1);
+    }
+    assert_ok(lull_ckpt_load(info, slices, count, &how));
+    for (size_t i = 0; i < count; i++) {
+        unsigned bits = lull_dtype_bits(ones[i].dtype);
+        assert_memory_equal(slices[i].data,
+                            (char *)ones[i].data +
+                                slices[i].offset[0] * bits / 8,
+                            slices[i].shape[0] * bits / 8);
+        free(slices[i].data);
+    }
+}
+
 static void assert_holds(uint64_t step, const one_t *ones, size_t count,
                          uint64_t parts) {
     lull_ckpt_info_t *info = open_step(step);
-    lull_ckpt_load_options_t how = LULL_CKPT_LOAD_OPTIONS_INIT;
     assert_ok(lull_ckpt_verify(info, NULL, NULL));
-    for (size_t i = 0; i < count; i++) {
-        const one_t *one = &ones[i];
-        unsigned width = lull_dtype_bits(one->dtype) / 8;
-        for (uint64_t p = 0; width > 0 && p < parts; p++) {
-            lull_ckpt_slice_t slice = LULL_CKPT_SLICE_INIT;
-            uint64_t begin = one->count * p / parts;
-            uint64_t n = one->count * (p + 1) / parts - begin;
-            char *to = malloc(n * width + 1);
-            slice.name = one->name;
-            slice.dtype = one->dtype;
-            slice.ndim = 1;
-            slice.global_shape[0] = one->count;
-            slice.offset[0] = begin;
-            slice.shape[0] = n;
-            slice.data = to;
-            assert_ok(lull_ckpt_load(info, &slice, 1, &how));
-            assert_memory_equal(to, (char *)one->data + begin * width,
-                                n * width);
-            free(to);
-        }
-    }
+    for (uint64_t p = 0; p < parts; p++)
+        assert_part(info, ones, count, p, parts);
     uint64_t position = 0;
     size_t n;
     assert_ok(lull_ckpt_info_state(info, "position", 0, &position,
