@@ -18,10 +18,10 @@ static inline void store(void *at, __m256i x) {
 /* ---- Transposition ----------------------------------------------------- */
 
 /* Eight words of 32 bits: by byte, in groups of four words. */
-static inline __m256i by_byte(const uint32_t *words) {
+static inline __m256i by_byte(__m256i words) {
     const __m256i order = _mm256_broadcastsi128_si256(
         _mm_set_epi8(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0));
-    return _mm256_shuffle_epi8(load(words), order);
+    return _mm256_shuffle_epi8(words, order);
 }
 
 /* 32 bytes, byte k of 32 words, to 8 words: bit j of all of them. */
@@ -34,10 +34,10 @@ static inline void take_signs(__m256i bytes, uint32_t *words) {
     }
 }
 
-/* 32 by 32 bits; may be done in place. */
-static inline void transpose32(const uint32_t *in, uint32_t *out) {
-    __m256i a = by_byte(in), b = by_byte(in + 8), c = by_byte(in + 16),
-            d = by_byte(in + 24);
+/* 32 by 32 bits. */
+static inline void transpose32(const __m256i in[4], uint32_t *out) {
+    __m256i a = by_byte(in[0]), b = by_byte(in[1]), c = by_byte(in[2]),
+            d = by_byte(in[3]);
     __m256i ab01 = _mm256_unpacklo_epi32(a, b);
     __m256i ab23 = _mm256_unpackhi_epi32(a, b);
     __m256i cd01 = _mm256_unpacklo_epi32(c, d);
@@ -140,18 +140,30 @@ static inline __m256i take32(unsigned m, const uint8_t **words) {
 
 /* ---- 32 bits ----------------------------------------------------------- */
 
+/* The values from byte i of a chunk on, before which others can be read. Before
+ * the chunk there are zeros, for any dimension: its first group is copied
+ * behind some. The others come from where they are; copied all at once, memory
+ * would be waited for. */
+static inline const uint8_t *group_at(const uint8_t *values, size_t i,
+                                      uint8_t *first, size_t bytes) {
+    if (i != 0)
+        return values + i;
+    memset(first, 0, bytes);
+    memcpy(first + bytes, values, bytes);
+    return first + bytes;
+}
+
 static size_t encode32(const uint8_t *values, unsigned dim, uint8_t *bitmap,
                        uint8_t *words) {
-    /* Before the chunk there are zeros, for any dimension. */
-    uint32_t v[32 + LULL__MPC_CHUNK], d[32], t[8 + LULL__MPC_CHUNK];
-    uint8_t *begin = words;
-    memset(v, 0, 32 * sizeof *v);
-    memcpy(v + 32, values, LULL__MPC_CHUNK * sizeof *v);
+    uint8_t first[2 * 128], *begin = words;
+    uint32_t t[8 + LULL__MPC_CHUNK];
     t[7] = 0;
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 32) {
-        const uint32_t *at = v + 32 + i;
-        for (unsigned k = 0; k < 32; k += 8)
-            store(d + k, _mm256_sub_epi32(load(at + k), load(at + k - dim)));
+        const uint8_t *at = group_at(values, 4 * i, first, 128);
+        __m256i d[4];
+        for (unsigned k = 0; k < 4; k++)
+            d[k] = _mm256_sub_epi32(load(at + 32 * k),
+                                    load(at + 32 * k - 4 * dim));
         transpose32(d, t + 8 + i);
     }
     /* Only now: a load waits for the small stores it covers. */
@@ -192,13 +204,12 @@ static void finish32(uint32_t *v, unsigned dim, uint8_t *values) {
 
 static void decode32(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
                      uint8_t *values) {
-    uint32_t v[32 + LULL__MPC_CHUNK], t[32];
-    __m256i last = _mm256_setzero_si256();
+    uint32_t v[32 + LULL__MPC_CHUNK];
+    __m256i last = _mm256_setzero_si256(), t[4];
     memset(v, 0, 32 * sizeof *v);
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 32) {
         for (unsigned k = 0; k < 4; k++)
-            store(t + 8 * k,
-                  sum_all32(take32(bitmap[i / 8 + k], &words), &last));
+            t[k] = sum_all32(take32(bitmap[i / 8 + k], &words), &last);
         transpose32(t, v + 32 + i);
     }
     finish32(v + 32, dim, values);
@@ -258,15 +269,14 @@ static inline __m256i sum_all64(__m256i x, __m256i *before) {
 
 static size_t encode64(const uint8_t *values, unsigned dim, uint8_t *bitmap,
                        uint8_t *words) {
-    uint64_t v[32 + LULL__MPC_CHUNK], d[64], t[4 + LULL__MPC_CHUNK];
-    uint8_t *begin = words;
-    memset(v, 0, 32 * sizeof *v);
-    memcpy(v + 32, values, LULL__MPC_CHUNK * sizeof *v);
+    uint8_t first[2 * 512], *begin = words;
+    uint64_t d[64], t[4 + LULL__MPC_CHUNK];
     t[3] = 0;
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 64) {
-        const uint64_t *at = v + 32 + i;
+        const uint8_t *at = group_at(values, 8 * i, first, 512);
         for (unsigned k = 0; k < 64; k += 4)
-            store(d + k, _mm256_sub_epi64(load(at + k), load(at + k - dim)));
+            store(d + k, _mm256_sub_epi64(load(at + 8 * k),
+                                          load(at + 8 * k - 8 * dim)));
         transpose64(d, t + 4 + i);
     }
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 8) {
@@ -313,15 +323,14 @@ static void decode64(const uint8_t *bitmap, const uint8_t *words, unsigned dim,
 /* Of 16 bits only the transposition pays: the rest is as in plain C. */
 static size_t encode16(const uint8_t *values, unsigned dim, uint8_t *bitmap,
                        uint8_t *words) {
-    uint16_t v[32 + LULL__MPC_CHUNK], d[32], t[32], last = 0;
-    uint8_t *begin = words;
-    memset(v, 0, 32 * sizeof *v);
-    memcpy(v + 32, values, LULL__MPC_CHUNK * sizeof *v);
+    uint8_t first[2 * 64], *begin = words;
+    uint16_t d[32], t[32], last = 0;
     for (unsigned i = 0; i < LULL__MPC_CHUNK; i += 32) {
-        const uint16_t *at = v + 32 + i;
+        const uint8_t *at = group_at(values, 2 * i, first, 64);
         uint32_t bits = 0;
         for (unsigned k = 0; k < 32; k += 16)
-            store(d + k, _mm256_sub_epi16(load(at + k), load(at + k - dim)));
+            store(d + k, _mm256_sub_epi16(load(at + 2 * k),
+                                          load(at + 2 * k - 2 * dim)));
         transpose16(d, t);
         for (unsigned k = 0; k < 32; k++) {
             uint16_t u = (uint16_t)(t[k] - last);
