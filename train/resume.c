@@ -44,12 +44,16 @@ static void on_skip(void *ctx, lull_ckpt_id_t id, const char *why) {
     skip(ctx, id.step, why);
 }
 
-static void search(resume_t *resume, uint64_t before_seq, found_t *found) {
+/* `copies`: of what could not be opened, which has before_seq, first another
+ * copy, or what else has that number; else all are below it. */
+static void search(resume_t *resume, uint64_t before_seq, bool copies,
+                   found_t *found) {
     lull_ckpt_find_options_t options = LULL_CKPT_FIND_OPTIONS_INIT;
     options.before_seq = before_seq;
-    /* First another copy of the same. */
-    options.from_tier = before_seq > 0 ? resume->index + 1 : 0;
-    options.before_origin = before_seq > 0 ? resume->id.origin : 0;
+    if (copies && before_seq > 0) {
+        options.from_tier = resume->index + 1;
+        options.before_origin = resume->id.origin;
+    }
     options.on_skip = on_skip;
     options.ctx = resume;
     size_t index = 0;
@@ -113,10 +117,10 @@ static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
                                 lull_comm_t *other, found_t *found) {
     /* The lowest seq found, minus the highest, minus what was skipped. */
     int64_t ends[3];
-    bool any = false;
+    bool any = false, copies = true;
     int before = resume->skipped_count;
-    for (;;) {
-        search(resume, before_seq, found);
+    for (;; copies = false) {
+        search(resume, before_seq, copies, found);
         int64_t seq = found->status == LULL_OK ? (int64_t)found->id.seq : 0;
         ends[0] = seq;
         ends[1] = -seq;
@@ -151,7 +155,7 @@ static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
     if (resume->local)
         status = search_all(resume, before_seq, other, &found);
     else if (lull_comm_rank(other) == 0)
-        search(resume, before_seq, &found);
+        search(resume, before_seq, true, &found);
     if (status == LULL_OK)
         status = lull_bcast(&found, sizeof found, LULL_U8, 0, other);
     if (status != LULL_OK)

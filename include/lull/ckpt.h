@@ -341,8 +341,8 @@ typedef struct lull_ckpt_find_options {
      * that could not load a copy ask for another one. 0: none. */
     size_t from_tier;
     /* Beside before_seq: the origin of the checkpoint that is meant, so that
-     * one of another run with the same seq is no copy of it, but the next; 0:
-     * all with that seq are. */
+     * one of another run with the same seq is no copy of it, but the next (also
+     * where the one that is meant is not); 0: all with that seq are. */
     uint64_t before_origin;
 } lull_ckpt_find_options_t;
 
@@ -520,7 +520,8 @@ typedef struct lull_ckpt_load_options {
     size_t known_count;
     lull_device_t *device; /* where `data` points to; NULL: host. Ordered with
                               no stream: work on the memory must be over */
-    uint32_t threads;      /* reads in flight, 4 MiB of memory each; 0: 4 */
+    uint32_t threads;      /* reads in flight, 4 MiB of memory each, 11 where
+                              it is coded; 0: 4 */
 } lull_ckpt_load_options_t;
 
 #define LULL_CKPT_LOAD_OPTIONS_INIT \

@@ -208,12 +208,13 @@ static bool is_meant(const search_t *search, const lull__candidate_t *row) {
            (origin == 0 || row->id.origin == origin);
 }
 
-/* Others with its seq are older where they stand before it. */
-static bool is_older(const search_t *search, const lull__candidate_t *row) {
+/* Others with its seq are the next where they stand before it, or it is not
+ * here. */
+static bool is_next(const search_t *search, const lull__candidate_t *row) {
     for (size_t i = 0; i < search->count; i++)
         if (is_meant(search, &search->rows[i]))
             return by_commit(row, &search->rows[i]) < 0;
-    return row->id.seq < search->options.before_seq;
+    return true;
 }
 
 static bool asked_for(const search_t *search, const lull__candidate_t *row) {
@@ -224,7 +225,7 @@ static bool asked_for(const search_t *search, const lull__candidate_t *row) {
         return false;
     return is_meant(search, row)
                ? options->from_tier > 0 && row->tier >= options->from_tier
-               : is_older(search, row);
+               : is_next(search, row);
 }
 
 /* `latest` names it. */

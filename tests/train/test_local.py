@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """--ckpt-local: each rank's checkpoints in a directory of its own, as on disks
 of nodes; a run in two parts is the run in one, also where one directory has
-lost the newest, and is refused where one has lost all."""
+lost the newest, and is refused where one has lost all or is of another run."""
 from harness import *
 
 BASE = {**SMALL, "data": "text", "steps": 12, "ckpt-every": 4,
@@ -60,6 +60,18 @@ result = local({"data": "text", "ckpt-local": 1, "resume": "auto"},
                ["copy0", "other1"])
 check("mixed up", result.returncode == 1 and
       "of another run" in result.stderr, result.stderr)
+# A checkpoint of another run among one's own, with the number of the newest.
+result = local({**BASE, "seed": 7, "ckpt-every": 6}, ["third0", "third1"])
+check("a third run", result.returncode == 0, result.stderr)
+shutil.copytree("third0/step-00000012", "copy0/step-00000012")
+shutil.rmtree("copy1")
+shutil.copytree("node1", "copy1")
+shutil.rmtree("copy1/step-00000012")
+result = local({"data": "text", "ckpt-local": 1, "resume": "auto",
+                "stop-at": 10}, ["copy0", "copy1"])
+check("a foreign one among them", result.returncode == 0 and
+      "step 8 in" in result.stderr and
+      "passing over checkpoint step 12" in result.stderr, result.stderr)
 for step in (12, 8):
     shutil.rmtree(f"node1/step-{step:08}")
 result = local({"data": "text", "ckpt-local": 1, "resume": "auto",

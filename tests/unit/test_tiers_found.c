@@ -139,6 +139,13 @@ static void another_run_has_the_same_number(void **state) {
                  LULL_ERR_NOT_FOUND, tiers_fast);
     assert_fails(lull_ckpt_info_open(tiers_fast, newer, &info),
                  LULL_ERR_NOT_FOUND, "another run");
+    /* So it is where the one that is meant is not. */
+    find.before_origin = newer.origin;
+    assert_ok(lull_ckpt_find(tiers_fast, &find, &id));
+    assert_true(id.origin == older.origin);
+    find.before_origin = 0;
+    assert_fails(lull_ckpt_find(tiers_fast, &find, &id), LULL_ERR_NOT_FOUND,
+                 tiers_fast);
     /* Where it is damaged, a search for the step does not give the other. */
     tiers_flip(tiers_slow, 1, "rank-00000.json", 40);
     find = (lull_ckpt_find_options_t)LULL_CKPT_FIND_OPTIONS_INIT;
