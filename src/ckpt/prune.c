@@ -61,17 +61,14 @@ static lull_status_t record_one(const lull__tiers_t *tiers,
     return lull__note_keep(lull, name, &note);
 }
 
-lull_status_t lull__tiers_record(const lull__tiers_t *tiers) {
+lull_status_t lull__tiers_record(const lull__tiers_t *tiers, size_t index,
+                                 const lull__dir_t *lull) {
     lull_status_t status = LULL_OK;
-    for (size_t t = 0; status == LULL_OK && t < tiers->count; t++) {
-        const lull__dir_t *lull =
-            t == 0 ? &tiers->ckpt->lull_dir : &tiers->tiers[t].home->lull_dir;
-        bool changed = false;
-        for (size_t i = 1; status == LULL_OK && i <= LULL_CKPT_TIERS_MAX; i++)
-            status = record_one(tiers, lull, i, t + i, &changed);
-        if (status == LULL_OK && changed)
-            status = lull__dir_sync(lull);
-    }
+    bool changed = false;
+    for (size_t i = 1; status == LULL_OK && i <= LULL_CKPT_TIERS_MAX; i++)
+        status = record_one(tiers, lull, i, index + i, &changed);
+    if (status == LULL_OK && changed)
+        status = lull__dir_sync(lull);
     return status;
 }
 

@@ -139,6 +139,24 @@ static lull_status_t open_tier(lull__tiers_t *tiers, size_t index) {
     return LULL_OK;
 }
 
+/* What has the path of a tier now, with the record that open left in what had
+ * it. */
+static lull_status_t retake(const lull__tiers_t *tiers, size_t index,
+                            lull__tier_home_t **out) {
+    char sentence[LULL__SENTENCE_MAX];
+    lull_status_t status =
+        take(tiers->ckpt, tiers->tiers[index].dir->path, out);
+    if (status != LULL_OK)
+        return status;
+    status = lull__tiers_record(tiers, index, &(*out)->lull_dir);
+    if (status != LULL_OK) {
+        snprintf(sentence, sizeof sentence, "%s", lull_last_error());
+        let_go(*out);
+        lull__error_set(sentence);
+    }
+    return status;
+}
+
 lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
     lull_ckpt_t *ckpt = tiers->ckpt;
     lull__tier_t *tier = &tiers->tiers[index];
@@ -152,7 +170,7 @@ lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
     if (is_it(tier->dir, &st) && lull__dir_has(tier->dir, LULL__LULL_DIR))
         return LULL_OK;
     lull__tier_home_t *home;
-    status = take(ckpt, path, &home);
+    status = retake(tiers, index, &home);
     if (status != LULL_OK)
         return status;
     pthread_mutex_lock(&tiers->lock);
@@ -197,8 +215,10 @@ lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
     lull_status_t status = LULL_OK;
     for (size_t i = 0; status == LULL_OK && i < ckpt->options.tier_count; i++)
         status = open_tier(tiers, i + 1);
-    if (status == LULL_OK)
-        status = lull__tiers_record(tiers);
+    for (size_t i = 0; status == LULL_OK && i < tiers->count; i++)
+        status = lull__tiers_record(tiers, i,
+                                    i == 0 ? &ckpt->lull_dir
+                                           : &tiers->tiers[i].home->lull_dir);
     if (status == LULL_OK)
         status = leave_marks(tiers);
     ckpt->stats.drain_pending = lull__tiers_pending(tiers);

@@ -81,9 +81,10 @@ void lull__tiers_committed(lull__tiers_t *tiers);
 
 /* prune.c */
 
-/* Writes down in each tier which slower ones are behind it, for a prune while
- * no run has it. */
-lull_status_t lull__tiers_record(const lull__tiers_t *tiers);
+/* Writes down in `lull`, of tier `index`, which slower ones are behind it, for
+ * a prune while no run has it. */
+lull_status_t lull__tiers_record(const lull__tiers_t *tiers, size_t index,
+                                 const lull__dir_t *lull);
 
 /* drain.c */
 

@@ -104,6 +104,29 @@ static void a_tier_that_is_gone_has_nothing(void **state) {
     assert_int_equal(prune(tiers_fast, 1, false), 2);
 }
 
+/* What is mounted anew while a run is there knows what is behind it, too. */
+static void a_tier_of_a_new_disk_knows_the_next(void **state) {
+    (void)state;
+    tiers_setting_t setting = {
+        .tiers = {tiers_at(tiers_slow), tiers_at(tiers_slower)}, .count = 2};
+    lull_ckpt_t *ckpt;
+    tiers_open(&setting, &ckpt);
+    test_tiers_save(&ckpt, 1, 1, 1);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    test_dir_drop(tiers_slow);
+    test_tiers_save(&ckpt, 1, 2, 2);
+    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NOT_FOUND,
+                 tiers_slow);
+    assert_int_equal(mkdir(tiers_slow, 0777), 0);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    tiers_close(&setting, &ckpt);
+    assert_true(tiers_has(tiers_slow, 1) && tiers_has(tiers_slow, 2));
+    test_dir_drop(tiers_slower); /* has nothing by now */
+    assert_int_equal(prune(tiers_slow, 1, false), 0);
+    assert_int_equal(kept, 1u << 1);
+    assert_non_null(strstr(why, tiers_slower));
+}
+
 /* Nothing would come of waiting. */
 static void what_can_never_be_drained_may_go(void **state) {
     (void)state;
@@ -179,6 +202,7 @@ int main(void) {
         TEST(what_is_not_drained_stays),
         TEST(what_no_tier_wants_may_go),
         TEST(a_tier_that_is_gone_has_nothing),
+        TEST(a_tier_of_a_new_disk_knows_the_next),
         TEST(what_can_never_be_drained_may_go),
         TEST(a_reader_is_named_as_a_reason),
         TEST(bad_options_and_records_are_named),
