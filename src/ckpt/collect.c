@@ -221,6 +221,13 @@ static lull_status_t begin_collecting(collector_t *c) {
     uint32_t world = ckpt->options.world;
     *c->manifest = (lull__manifest_t){0};
     c->missing = world;
+    /* Nobody could read one of LULL_LATEST. */
+    if (ckpt->history.last >= LULL_LATEST - 1)
+        return lull__fail(LULL_ERR_STATE,
+                          "%s: there is a checkpoint of seq %" PRIu64
+                          ", the last there can be: no seq is left for step "
+                          "%" PRIu64,
+                          ckpt->dir_path, ckpt->history.last, c->save->step);
     fill(c->save, c->manifest);
     lull_status_t status = lull__tiles_create(ckpt->place_count > 1, &c->tiles);
     if (status != LULL_OK)

@@ -532,6 +532,29 @@ static void many_saves_leave_nothing_behind(void **state) {
     assert_int_equal(test_count(path, ""), 1); /* lock */
 }
 
+/* As a directory says in which someone has put such a one. */
+static void the_last_number_is_not_given_away(void **state) {
+    (void)state;
+    uint32_t value = 1;
+    lull_ckpt_tensor_t tensor = test_tensor("a", LULL_U32, 1, &value);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
+    lull_ckpt_t *ckpt = open_one(&options);
+    lull_ckpt_save_t save = save_of(1, &tensor, 1);
+    ckpt->history.last = LULL_LATEST - 2;
+    assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+    assert_ok(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER));
+    save.step = 2;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(lull_ckpt_save(ckpt, &save, NULL));
+        assert_fails(lull_ckpt_wait_committed(ckpt, NULL, LULL_FOREVER),
+                     LULL_ERR_STATE, "no seq is left for step 2");
+    }
+    lull_ckpt_destroy(ckpt);
+    lull_ckpt_id_t id;
+    assert_ok(lull_ckpt_find(ckpt_room, NULL, &id));
+    assert_true(id.seq == LULL_LATEST - 1 && id.step == 1);
+}
+
 int main(void) {
 #define TEST(name) \
     cmocka_unit_test_setup_teardown(name, ckpt_room_make, ckpt_room_drop)
@@ -551,6 +574,7 @@ int main(void) {
         TEST(retention_goes_by_commits),
         TEST(a_reader_keeps_what_it_holds),
         TEST(many_saves_leave_nothing_behind),
+        TEST(the_last_number_is_not_given_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
