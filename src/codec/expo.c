@@ -5,6 +5,7 @@
 
 #include "codec/codec_impl.h"
 #include "codec/expo.h"
+#include "codec/expo_plan.h"
 
 #define MAGIC 0x6f707865u /* "expo" */
 enum { VERSION = 1, HEADER = 16, BLOCK_HEADER = 4, BLOCK_MOST = 8192 };
@@ -53,8 +54,9 @@ typedef struct work {
     const lull__expo_kernel_t *kernel;
     const layout_t *layout;
     lull__expo_room_t room;
-    uint8_t *nonzero; /* mask of the symbols that are not zero */
-    size_t nonzeros;  /* how many those are */
+    lull__expo_choice_t *choice; /* of symbols, kept from block to block */
+    uint8_t *nonzero;            /* mask of the symbols that are not zero */
+    size_t nonzeros;             /* how many those are */
     lull__expo_fields_t fields;
     uint8_t *plane[LULL__EXPO_PLANES], *bits[LULL__EXPO_BITS];
 } work_t;
@@ -165,7 +167,7 @@ static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
     w->room.range = w->kernel->range(w->room.a, n);
     if (w->room.range.zero)
         w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
-    if (!lull__expo_tree_encode(w->kernel, n, &w->room, &tree)) {
+    if (!lull__expo_tree_encode(w->kernel, n, &w->room, w->choice, &tree)) {
         make_symbols(w, src, n, &base);
         lull__expo_tree_raw(n, &w->room, &tree);
     }
@@ -226,7 +228,9 @@ static unsigned put_plane(work_t *w, const uint8_t *plane, size_t n,
     if (!random) {
         memcpy(w->room.a, plane, n);
         w->room.range = w->kernel->range(w->room.a, n);
-        if (lull__expo_tree_encode(w->kernel, n, &w->room, &tree) &&
+        lull__expo_choice_t choice;
+        choice.blocks = choice.wary = choice.failed = 0;
+        if (lull__expo_tree_encode(w->kernel, n, &w->room, &choice, &tree) &&
             tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
             put_tree(to, &tree);
             return PLANE_TREE;
@@ -299,7 +303,10 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
                             size_t count, lull__out_t *out,
                             lull_codec_scratch_t *scratch) {
     work_t w;
+    lull__expo_choice_t choice;
     set_up(&w, codec->dtype, scratch);
+    choice.blocks = choice.wary = choice.failed = 0;
+    w.choice = &choice;
     if (out->capacity < HEADER)
         return lull__fail(LULL_ERR_CAPACITY,
                           "expo: capacity %zu is under the header's %d bytes",

@@ -206,6 +206,8 @@ typedef struct lull__expo_room {
     lull__expo_ahead_t read, write;
 } lull__expo_room_t;
 
+typedef struct lull__expo_choice lull__expo_choice_t; /* expo_plan.h */
+
 /* What a tree's encoder gives: three parts in this order. masks and escapes
  * stay in the room, or escapes are the symbols themselves. */
 typedef struct lull__expo_coded {
@@ -216,11 +218,13 @@ typedef struct lull__expo_coded {
 } lull__expo_coded_t;
 
 /* Encodes n (at least 1) symbols, which lie in room->a, their range in
- * room->range, and may be overwritten. Returns false where coding failed to
- * gain and the symbols are spoilt: put them there again and use
- * lull__expo_tree_raw(). */
+ * room->range, and may be overwritten; by the choice of a block before, if
+ * there is one. Returns false where coding failed to gain and the symbols are
+ * spoilt: put them there again and use lull__expo_tree_raw(). */
 bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
-                            lull__expo_room_t *room, lull__expo_coded_t *out);
+                            lull__expo_room_t *room,
+                            lull__expo_choice_t *choice,
+                            lull__expo_coded_t *out);
 void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
                          lull__expo_coded_t *out);
 

@@ -54,8 +54,8 @@ static bool none_of_8(const uint16_t *counts) {
     return (words[0] | words[1]) == 0;
 }
 
-void lull__expo_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
-                     size_t n, lull__expo_plan_t *plan) {
+static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
+                      size_t n, lull__expo_plan_t *plan) {
     uint16_t counts[256];
     count(kernel, symbols, n, counts);
     plan->listed = plan->escape = plan->total = 0;
@@ -82,7 +82,9 @@ void lull__expo_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
         plan->before++;
 }
 
-void lull__expo_ranks(const lull__expo_plan_t *plan, uint8_t *ranks) {
+/* Ranks: the listed symbols in their order, with all others between, so that
+ * every node of the tree is a range of ranks. */
+static void make_ranks(const lull__expo_plan_t *plan, uint8_t *ranks) {
     uint64_t listed[4] = {0};
     unsigned others = 256 - plan->listed, from = 0;
     /* The others by runs: each rank is the symbol, moved. */
@@ -174,8 +176,10 @@ static void make_tree(const uint32_t *weight, lull__expo_tree_t *tree) {
     (void)lull__expo_shape(tree);
 }
 
-uint64_t lull__expo_plan_tree(const lull__expo_plan_t *plan, bool escape,
-                              lull__expo_tree_t *tree) {
+/* The tree of a plan, with or without its escape, and the bits of the sample
+ * in it. */
+static uint64_t plan_tree(const lull__expo_plan_t *plan, bool escape,
+                          lull__expo_tree_t *tree) {
     uint32_t weight[LULL__EXPO_LEAVES];
     unsigned n = 0;
     tree->escape = -1;
@@ -192,6 +196,7 @@ uint64_t lull__expo_plan_tree(const lull__expo_plan_t *plan, bool escape,
     tree->leaves = n;
     if (n == 1) {
         memset(tree->leaf_count, 0, sizeof tree->leaf_count);
+        memset(tree->node_count, 0, sizeof tree->node_count);
         tree->depth = 0;
         return 0;
     }
@@ -201,4 +206,81 @@ uint64_t lull__expo_plan_tree(const lull__expo_plan_t *plan, bool escape,
         for (unsigned k = 0; k < tree->leaf_count[d]; k++)
             bits += (uint64_t)weight[i++] * d;
     return bits;
+}
+
+/* ---- Choices ----------------------------------------------------------- */
+
+#define SERVES 15 /* more blocks than the one it was made for */
+
+/* The first leaf under each child of each inner node's right side: where the
+ * node splits. From the deepest nodes up. */
+static void make_splits(const lull__expo_tree_t *tree, uint8_t *first_leaf,
+                        uint8_t *split_leaf) {
+    for (int d = (int)tree->depth - 1; d >= 0; d--)
+        for (unsigned j = 0; j < tree->node_count[d]; j++) {
+            unsigned node = tree->node_first[d] + j;
+            int leaf, inner;
+            lull__expo_child(tree, (unsigned)d + 1, 2 * j, &leaf, &inner);
+            first_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
+            lull__expo_child(tree, (unsigned)d + 1, 2 * j + 1, &leaf, &inner);
+            split_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
+        }
+}
+
+static void set_thresholds(const lull__expo_plan_t *plan,
+                           lull__expo_code_t *code) {
+    const lull__expo_tree_t *tree = &code->tree;
+    uint8_t split[LULL__EXPO_LEAVES];
+    make_splits(tree, code->first_leaf, split);
+    for (unsigned node = 0; node + 1 < tree->leaves; node++) {
+        int leaf = split[node];
+        bool after = tree->escape >= 0 && leaf > tree->escape;
+        code->threshold[node] =
+            (uint8_t)(after ? leaf - 1 + 256 - (int)plan->listed : leaf);
+    }
+}
+
+bool lull__expo_choose(const lull__expo_kernel_t *kernel, const uint8_t *a,
+                       size_t n, lull__expo_choice_t *choice) {
+    lull__expo_plan_t *plan = &choice->plan;
+    make_plan(kernel, a, n, plan);
+    choice->has_bare = false;
+    if (plan_tree(plan, plan->escape != 0, &choice->code.tree) >=
+        plan->total * 31 / 4)
+        return false;
+    make_ranks(plan, choice->ranks);
+    set_thresholds(plan, &choice->code);
+    return true;
+}
+
+const lull__expo_code_t *lull__expo_bare(lull__expo_choice_t *choice) {
+    if (!choice->has_bare) {
+        (void)plan_tree(&choice->plan, false, &choice->bare.tree);
+        set_thresholds(&choice->plan, &choice->bare);
+        choice->has_bare = true;
+    }
+    return &choice->bare;
+}
+
+void lull__expo_judge(lull__expo_choice_t *choice, bool fresh, size_t n,
+                      size_t bytes) {
+    if (!fresh) {
+        choice->blocks--;
+        if (bytes > choice->bytes + choice->bytes / 2) {
+            choice->failed = choice->failed < 5 ? choice->failed + 1 : 5;
+            choice->wary = 2u << choice->failed;
+        }
+        if (bytes > choice->bytes + choice->bytes / 64)
+            choice->blocks = 0;
+        else if (choice->blocks == 0)
+            choice->failed = 0;
+        return;
+    }
+    choice->n = n;
+    choice->bytes = bytes;
+    choice->blocks = 0;
+    if (choice->wary != 0)
+        choice->wary--;
+    else if (choice->plan.escape != 0 && bytes < n) /* others may come */
+        choice->blocks = SERVES;
 }

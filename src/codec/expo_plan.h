@@ -14,18 +14,43 @@ typedef struct plan {
     uint8_t symbol[LULL__EXPO_LISTED];
 } lull__expo_plan_t;
 
-/* Of n symbols. */
-void lull__expo_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
-                     size_t n, lull__expo_plan_t *plan);
+/* A tree, and of its inner nodes the first leaf under each, and the least rank
+ * that goes right. */
+typedef struct lull__expo_code {
+    lull__expo_tree_t tree;
+    uint8_t first_leaf[LULL__EXPO_LEAVES];
+    uint8_t threshold[LULL__EXPO_LEAVES];
+} lull__expo_code_t;
 
-/* The tree of a plan, with or without its escape, and the bits of the sample
- * in it. */
-uint64_t lull__expo_plan_tree(const lull__expo_plan_t *plan, bool escape,
-                              lull__expo_tree_t *tree);
+/* What an encoder chose for one block's symbols. Neighbours are alike, so that
+ * it serves those of the blocks that follow, as long as they take no more
+ * room; docs/decisions/0045. Before the first it is all 0 from
+ * `blocks` on. */
+struct lull__expo_choice {
+    lull__expo_plan_t plan;
+    lull__expo_code_t code, bare; /* with the escape and, if made, without */
+    bool has_bare;
+    uint8_t ranks[256];
+    size_t n, bytes; /* symbols of the block it was made for, and their coded
+                        bytes */
+    unsigned blocks; /* for which it may still serve */
+    unsigned wary;   /* choices that are to serve for one block only: the more,
+                        the more often one was far from good for a block */
+    unsigned failed; /* how often, until one has served all its blocks */
+};
 
-/* Ranks: the listed symbols in their order, with all others between, so that
- * every node of the tree is a range of ranks. */
-void lull__expo_ranks(const lull__expo_plan_t *plan, uint8_t *ranks);
+/* For n symbols in `a`; false: they are best left as they are. */
+bool lull__expo_choose(const lull__expo_kernel_t *kernel, const uint8_t *a,
+                       size_t n, lull__expo_choice_t *choice);
+
+/* After a block of n symbols, which it made `bytes` of (SIZE_MAX: more than
+ * they were), `fresh`: the one it was made for. Sees whether it may serve the
+ * next one. */
+void lull__expo_judge(lull__expo_choice_t *choice, bool fresh, size_t n,
+                      size_t bytes);
+
+/* The code without the escape. */
+const lull__expo_code_t *lull__expo_bare(lull__expo_choice_t *choice);
 
 /* Ranks that came to the escape back to symbols; mostly they are few. */
 void lull__expo_restore(const uint8_t *ranks, uint8_t *escapes, size_t n);

@@ -18,30 +18,14 @@ static void write_table(const lull__expo_tree_t *tree,
     out->table_bytes = (size_t)(at - out->table);
 }
 
-/* The first leaf under each child of each inner node's right side: where the
- * node splits. From the deepest nodes up. */
-static void make_splits(const lull__expo_tree_t *tree, uint8_t *first_leaf,
-                        uint8_t *split_leaf) {
-    for (int d = (int)tree->depth - 1; d >= 0; d--)
-        for (unsigned j = 0; j < tree->node_count[d]; j++) {
-            unsigned node = tree->node_first[d] + j;
-            int leaf, inner;
-            lull__expo_child(tree, (unsigned)d + 1, 2 * j, &leaf, &inner);
-            first_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
-            lull__expo_child(tree, (unsigned)d + 1, 2 * j + 1, &leaf, &inner);
-            split_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
-        }
-}
-
 typedef struct encoder {
     const lull__expo_kernel_t *kernel;
-    const lull__expo_tree_t *tree;
+    const lull__expo_code_t *code;
+    const lull__expo_tree_t *tree; /* its */
     lull__expo_room_t *room;
-    size_t capacity;                       /* bytes for masks */
-    size_t used;                           /* of them */
-    size_t escapes;                        /* bytes in room->escapes */
-    uint8_t first_leaf[LULL__EXPO_LEAVES]; /* of inner nodes */
-    uint8_t threshold[LULL__EXPO_LEAVES];
+    size_t capacity;                /* bytes for masks */
+    size_t used;                    /* of them */
+    size_t escapes;                 /* bytes in room->escapes */
     size_t size[LULL__EXPO_LEAVES]; /* symbols that come to inner nodes */
 } encoder_t;
 
@@ -68,8 +52,8 @@ static size_t split_node(encoder_t *e, const step_t *s, uint8_t *mask,
     for (size_t i = 0; i < s->n; i += e->kernel->piece) {
         size_t n = lull__expo_piece_of(e->kernel, s->n - i);
         lull__expo_look_ahead(e->room);
-        size_t right = e->kernel->split(s->in + i, n, e->threshold[s->node],
-                                        mask + i / 8, out, keep);
+        size_t right = e->kernel->split(
+            s->in + i, n, e->code->threshold[s->node], mask + i / 8, out, keep);
         ones += right;
         if (out != NULL)
             out += keep ? right : n - right;
@@ -144,7 +128,7 @@ static void set_paths(const encoder_t *e, const lull__expo_top_t *top,
     for (unsigned k = 0; k < 2; k++)
         below[k] = lull__expo_path_below(top, k) << 5;
     if (top->below[LULL__EXPO_WHOLE])
-        whole = e->first_leaf[top->node[LULL__EXPO_WHOLE]];
+        whole = e->code->first_leaf[top->node[LULL__EXPO_WHOLE]];
     memset(path, (int)below[tree->escape >= (int)whole], 256);
     for (unsigned d = 1; d <= 3; d++)
         for (unsigned j = 0; j < top->leaves[d]; j++)
@@ -244,17 +228,6 @@ static front_t encode_tops(encoder_t *e, const uint8_t *ranks, bool ranked) {
     return at;
 }
 
-static void set_thresholds(encoder_t *e, const lull__expo_plan_t *plan) {
-    uint8_t split[LULL__EXPO_LEAVES];
-    make_splits(e->tree, e->first_leaf, split);
-    for (unsigned node = 0; node + 1 < e->tree->leaves; node++) {
-        int leaf = split[node];
-        bool after = e->tree->escape >= 0 && leaf > e->tree->escape;
-        e->threshold[node] =
-            (uint8_t)(after ? leaf - 1 + 256 - (int)plan->listed : leaf);
-    }
-}
-
 void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
                          lull__expo_coded_t *out) {
     const lull__expo_tree_t tree = {.leaves = 1};
@@ -265,32 +238,37 @@ void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
     out->escape_bytes = n;
 }
 
+/* All of it, by a choice; returns whether the masks had room. */
+static bool encode_by(encoder_t *e, lull__expo_choice_t *choice) {
+    const lull__expo_plan_t *plan = &choice->plan;
+    lull__expo_room_t *room = e->room;
+    const bool ranked = plan->escape != 0 && plan->before == plan->listed;
+    e->code = &choice->code;
+    if (ranked && e->kernel->map(room->a, e->size[0], choice->ranks,
+                                 room->range, room->b) < plan->listed)
+        e->code = lull__expo_bare(choice);
+    e->tree = &e->code->tree;
+    return encode_levels(e, encode_tops(e, choice->ranks, ranked));
+}
+
 bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
-                            lull__expo_room_t *room, lull__expo_coded_t *out) {
-    lull__expo_plan_t plan;
-    lull__expo_tree_t tree;
-    uint8_t ranks[256];
-    lull__expo_plan(kernel, room->a, n, &plan);
-    if (lull__expo_plan_tree(&plan, plan.escape != 0, &tree) >=
-        plan.total * 31 / 4) {
+                            lull__expo_room_t *room,
+                            lull__expo_choice_t *choice,
+                            lull__expo_coded_t *out) {
+    const bool fresh = choice->blocks == 0 || choice->n != n;
+    if (fresh && !lull__expo_choose(kernel, room->a, n, choice)) {
+        choice->blocks = 0;
         lull__expo_tree_raw(n, room, out);
         return true;
     }
-    lull__expo_ranks(&plan, ranks);
-    const bool ranked = plan.escape != 0 && plan.before == plan.listed;
-    if (ranked &&
-        kernel->map(room->a, n, ranks, room->range, room->b) < plan.listed)
-        (void)lull__expo_plan_tree(&plan, false, &tree);
-    encoder_t e = {.kernel = kernel,
-                   .tree = &tree,
-                   .room = room,
-                   .capacity = n,
-                   .size = {n}};
-    set_thresholds(&e, &plan);
-    if (!encode_levels(&e, encode_tops(&e, ranks, ranked)))
+    encoder_t e = {.kernel = kernel, .room = room, .capacity = n, .size = {n}};
+    if (!encode_by(&e, choice)) {
+        lull__expo_judge(choice, fresh, n, SIZE_MAX);
         return false;
-    lull__expo_restore(ranks, room->escapes, e.escapes);
-    write_table(&tree, out);
+    }
+    lull__expo_judge(choice, fresh, n, e.used + e.escapes);
+    lull__expo_restore(choice->ranks, room->escapes, e.escapes);
+    write_table(e.tree, out);
     out->masks = room->masks;
     out->mask_bytes = e.used;
     out->escapes = room->escapes;

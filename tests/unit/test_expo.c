@@ -194,6 +194,42 @@ static void ratio_is_within_one_percent_of_entropy(void **state) {
     free(values);
 }
 
+/* Blocks of three kinds in turn, so that the tree of one serves no other: they
+ * take no more than blocks that follow their like, but for a few. */
+static void blocks_that_differ(void **state) {
+    (void)state;
+    enum { BLOCK = 8192, BLOCKS = 96, N = BLOCK * BLOCKS, KINDS = 3 };
+    uint16_t *values = malloc(N * sizeof *values);
+    uint8_t *stream = malloc(N * 3), *back = malloc(N * 2);
+    size_t bytes[2];
+    lull_codec_scratch_t *scratch;
+    lull_codec_t codec = expo(LULL_BF16);
+    assert_ok(lull_codec_scratch_create(&scratch));
+    for (unsigned mixed = 0; mixed < 2; mixed++) {
+        uint64_t random = 7;
+        for (size_t i = 0; i < N; i++) {
+            size_t block = i / BLOCK;
+            size_t kind = mixed ? block % KINDS : block / (BLOCKS / KINDS);
+            uint64_t bits = test_random(&random);
+            unsigned exponent = (unsigned)__builtin_ctzll(bits | 1 << 12);
+            values[i] = (uint16_t)((60 + 40 * kind + exponent) << 7 |
+                                   (bits >> 32 & 0x807f));
+        }
+        lull_buffer_t out = {.data = stream, .capacity = N * 3};
+        assert_ok(lull_codec_encode(&codec, values, N, &out, scratch));
+        assert_ok(
+            lull_codec_decode(&codec, stream, out.bytes, back, N, scratch));
+        assert_memory_equal(back, values, N * 2);
+        bytes[mixed] = out.bytes;
+    }
+    print_message("%zu bytes, mixed %zu\n", bytes[0], bytes[1]);
+    assert_true(bytes[1] < bytes[0] + bytes[0] / 16);
+    lull_codec_scratch_destroy(scratch);
+    free(back);
+    free(stream);
+    free(values);
+}
+
 static size_t size_of(lull_dtype_t dtype, codec_fill_t kind, size_t n) {
     uint64_t random = 1;
     void *values = malloc(n * 8), *stream = malloc(n * 9 + 64);
@@ -373,6 +409,7 @@ int main(void) {
         cmocka_unit_test(odd_distributions),
         cmocka_unit_test(shapes_of_trees),
         cmocka_unit_test(far_exponents),
+        cmocka_unit_test(blocks_that_differ),
         cmocka_unit_test(ratio_is_within_one_percent_of_entropy),
         cmocka_unit_test(sizes),
         cmocka_unit_test(large_arrays),
