@@ -117,8 +117,13 @@ static INLINE void decode_next(group_t *g, unsigned k) {
     take_plane(g, nibble, length, k);
 }
 
-static INLINE bool searching(const group_t *g) {
-    return _mm512_mask_test_epi32_mask(g->open, g->state, SET32(0x60)) != 0;
+/* Lanes of either group that are not in the last state yet. */
+static INLINE unsigned searching(const group_t g[2]) {
+    unsigned lanes = 0;
+    for (unsigned k = 0; k < 2; k++)
+        lanes |=
+            _mm512_mask_test_epi32_mask(g[k].open, g[k].state, SET32(0x60));
+    return lanes;
 }
 
 /* Words of the coefficients of each position, twice; see coefficients(). */
@@ -162,15 +167,15 @@ static INLINE void decode_planes(group_t g[2], coded_t c[2]) {
     decode_first(&g[0]);
     decode_first(&g[1]);
     unsigned k = 1;
-    for (; k < 8 && (searching(&g[0]) | searching(&g[1])); k++) {
+    for (; k < 8 && searching(g) != 0; k++) {
         decode_next(&g[0], k + 1);
         decode_next(&g[1], k + 1);
     }
     v first[2] = {g[0].word, g[1].word};
-    if (__builtin_expect(k == 8 && (searching(&g[0]) | searching(&g[1])), 0)) {
+    if (__builtin_expect(k == 8 && searching(g) != 0, 0)) {
         g[0].word = g[1].word = _mm512_setzero_si512();
         /* 12 planes at most: each has 2 bits. */
-        for (; searching(&g[0]) | searching(&g[1]); k++) {
+        for (; searching(g) != 0; k++) {
             decode_next(&g[0], k + 1);
             decode_next(&g[1], k + 1);
         }
