@@ -229,7 +229,7 @@ static unsigned put_plane(work_t *w, const uint8_t *plane, size_t n,
         memcpy(w->room.a, plane, n);
         w->room.range = w->kernel->range(w->room.a, n);
         lull__expo_choice_t choice;
-        choice.blocks = choice.wary = choice.failed = 0;
+        lull__expo_choice_begin(&choice);
         if (lull__expo_tree_encode(w->kernel, n, &w->room, &choice, &tree) &&
             tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
             put_tree(to, &tree);
@@ -305,7 +305,7 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
     work_t w;
     lull__expo_choice_t choice;
     set_up(&w, codec->dtype, scratch);
-    choice.blocks = choice.wary = choice.failed = 0;
+    lull__expo_choice_begin(&choice);
     w.choice = &choice;
     if (out->capacity < HEADER)
         return lull__fail(LULL_ERR_CAPACITY,

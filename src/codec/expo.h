@@ -135,6 +135,11 @@ typedef struct lull__expo_kernel {
 extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
     lull__expo_avx512;
 
+/* Which of a chunk's 64 symbols there are, of `left`. */
+static inline uint64_t lull__expo_valid(size_t left) {
+    return left >= 64 ? UINT64_MAX : (UINT64_C(1) << left) - 1;
+}
+
 /* The fields from value `at` on, a multiple of 8. */
 lull__expo_fields_t lull__expo_fields_at(const lull__expo_fields_t *fields,
                                          size_t at);

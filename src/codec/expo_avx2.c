@@ -66,7 +66,7 @@ static inline __m128i before16(const uint8_t *mask) {
 
 /* The bytes of eight whose bit is 1; returns where the next ones go. */
 static inline uint8_t *keep8(const uint8_t *in, unsigned bits, uint8_t *out) {
-    uint64_t x = _pext_u64(lull__expo_word(in), full_bytes[bits]);
+    uint64_t x = _pext_u64(lull__load64(in), full_bytes[bits]);
     memcpy(out, &x, 8);
     return out + _mm_popcnt_u32(bits);
 }
@@ -427,7 +427,7 @@ static ALWAYS_INLINE void merge_chunk(lull__expo_merger_t *top, __m256i symbols,
     const __m256i first = _mm256_set_epi64x(
         0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
     const __m256i second = _mm256_add_epi8(first, _mm256_set1_epi8(4));
-    uint64_t root = lull__expo_word(top->masks + top->at / 8) & valid;
+    uint64_t root = lull__load64(top->masks + top->at / 8) & valid;
     lull__expo_planes_t p = lull__expo_read_planes(top, shape, root, valid);
     __m256i plane[3], x[2];
     for (unsigned k = 0; k < 3; k++)

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "codec/codec_impl.h"
 #include "codec/expo.h"
 
 /* Zero in a register of its own. Zen 4 waits for the old value of the
@@ -26,21 +27,11 @@ static inline __m512i compress(__mmask64 mask, __m512i in) {
     return _mm512_mask_compress_epi8(fresh_zero(), mask, in);
 }
 
-static inline uint64_t whole_mask(const uint8_t *mask) {
-    uint64_t bits;
-    memcpy(&bits, mask, 8);
-    return bits;
-}
-
-static inline uint64_t valid_bits(size_t left) {
-    return left >= 64 ? UINT64_MAX : (1ull << left) - 1;
-}
-
 /* Under 64 bits; touches no byte past them. */
 static inline uint64_t last_mask(const uint8_t *mask, size_t left) {
     __mmask16 bytes = (__mmask16)((1u << (left + 7) / 8) - 1);
     __m128i x = _mm_maskz_loadu_epi8(bytes, mask);
-    return (uint64_t)_mm_cvtsi128_si64(x) & valid_bits(left);
+    return (uint64_t)_mm_cvtsi128_si64(x) & lull__expo_valid(left);
 }
 
 static unsigned largest(__m512i x) {
@@ -68,7 +59,7 @@ static lull__expo_range_t range(const uint8_t *in, size_t n) {
         least = _mm512_min_epu8(least, _mm512_min_epu8(a, b));
     }
     for (; i < n; i += 64)
-        least = _mm512_mask_min_epu8(least, valid_bits(n - i), least,
+        least = _mm512_mask_min_epu8(least, lull__expo_valid(n - i), least,
                                      _mm512_loadu_si512(in + i));
     return (lull__expo_range_t){_mm512_testn_epi8_mask(least, ones) != 0, 1,
                                 255};
@@ -121,9 +112,9 @@ static size_t split(const uint8_t *in, size_t n, unsigned threshold,
     size_t sum = 0, i = 0;
     if (out == NULL) {
         for (; i < n; i += 64)
-            sum += (size_t)_mm_popcnt_u64(split64(_mm512_loadu_si512(in + i),
-                                                  least, valid_bits(n - i),
-                                                  mask + i / 8));
+            sum += (size_t)_mm_popcnt_u64(
+                split64(_mm512_loadu_si512(in + i), least,
+                        lull__expo_valid(n - i), mask + i / 8));
         return sum;
     }
     for (; i + 64 <= n; i += 64) {
@@ -133,7 +124,7 @@ static size_t split(const uint8_t *in, size_t n, unsigned threshold,
         out += _mm_popcnt_u64(kept);
     }
     if (i < n) {
-        uint64_t valid = valid_bits(n - i);
+        uint64_t valid = lull__expo_valid(n - i);
         __m512i x = _mm512_loadu_si512(in + i);
         uint64_t kept = (split64(x, least, valid, mask + i / 8) ^ flip) & valid;
         _mm512_storeu_si512(out, compress(kept, x));
@@ -150,7 +141,8 @@ static size_t ones(const uint8_t *mask, size_t n) {
         sum = _mm512_add_epi64(
             sum, _mm512_popcnt_epi64(_mm512_loadu_si512(mask + i)));
     if (i < bytes) {
-        __m512i x = _mm512_maskz_loadu_epi8(valid_bits(bytes - i), mask + i);
+        __m512i x =
+            _mm512_maskz_loadu_epi8(lull__expo_valid(bytes - i), mask + i);
         sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
     }
     size_t all = (size_t)_mm512_reduce_add_epi64(sum);
@@ -164,7 +156,7 @@ static size_t pick(const uint8_t *in, size_t n, const uint8_t *mask,
     const uint8_t *begin = out;
     size_t i = 0;
     for (; i + 64 <= n; i += 64) {
-        uint64_t bits = whole_mask(mask + i / 8);
+        uint64_t bits = lull__load64(mask + i / 8);
         _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
         out += _mm_popcnt_u64(bits);
     }
@@ -183,7 +175,7 @@ static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
     size_t i = 0;
     for (; i + 64 <= n; i += 64)
         _mm512_storeu_si512(
-            out + i, _mm512_mask_blend_epi8(whole_mask(mask + i / 8), x, y));
+            out + i, _mm512_mask_blend_epi8(lull__load64(mask + i / 8), x, y));
     if (i < n)
         _mm512_storeu_si512(out + i, _mm512_mask_blend_epi8(
                                          last_mask(mask + i / 8, n - i), x, y));
@@ -196,14 +188,14 @@ static size_t merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
     const __m512i fill = _mm512_set1_epi8((char)constant);
     size_t sum = 0, i = 0;
     for (; i + 64 <= n; i += 64) {
-        uint64_t bits = whole_mask(mask + i / 8) ^ flip;
+        uint64_t bits = lull__load64(mask + i / 8) ^ flip;
         __m512i x = load_whole(from + sum);
         sum += (size_t)_mm_popcnt_u64(bits);
         _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
     }
     if (i < n) {
         uint64_t bits = last_mask(mask + i / 8, n - i) ^ flip;
-        bits &= valid_bits(n - i);
+        bits &= lull__expo_valid(n - i);
         __m512i x = load_whole(from + sum);
         sum += (size_t)_mm_popcnt_u64(bits);
         _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
@@ -221,7 +213,7 @@ static size_t merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
                          const uint8_t *right, uint8_t *out) {
     size_t sum = 0, i = 0;
     for (; i + 64 <= n; i += 64) {
-        uint64_t bits = whole_mask(mask + i / 8);
+        uint64_t bits = lull__load64(mask + i / 8);
         __m512i x = load_whole(left + (i - sum)), y = load_whole(right + sum);
         sum += (size_t)_mm_popcnt_u64(bits);
         _mm512_storeu_si512(out + i, merged(x, y, bits));
@@ -270,7 +262,7 @@ static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
     __m512i all = _mm512_setzero_si512();
     (void)within;
     for (size_t i = 0; i < n; i += 64) {
-        __mmask64 valid = valid_bits(n - i);
+        __mmask64 valid = lull__expo_valid(n - i);
         __m512i y = look_up(_mm512_loadu_si512(in + i), &t);
         all = _mm512_mask_max_epu8(all, valid, all, y);
         _mm512_storeu_si512(out + i, y);

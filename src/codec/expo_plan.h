@@ -24,8 +24,7 @@ typedef struct lull__expo_code {
 
 /* What an encoder chose for one block's symbols. Neighbours are alike, so that
  * it serves those of the blocks that follow, as long as they take no more
- * room; docs/decisions/0045. Before the first it is all 0 from
- * `blocks` on. */
+ * room; docs/decisions/0045. */
 struct lull__expo_choice {
     lull__expo_plan_t plan;
     lull__expo_code_t code, bare; /* with the escape and, if made, without */
@@ -38,6 +37,10 @@ struct lull__expo_choice {
                         the more often one was far from good for a block */
     unsigned failed; /* how often, until one has served all its blocks */
 };
+
+static inline void lull__expo_choice_begin(lull__expo_choice_t *choice) {
+    choice->blocks = choice->wary = choice->failed = 0;
+}
 
 /* For n symbols in `a`; false: they are best left as they are. */
 bool lull__expo_choose(const lull__expo_kernel_t *kernel, const uint8_t *a,

@@ -1,5 +1,5 @@
 /* The three upper levels of expo's tree as bits, 64 symbols at a time: what the
- * variants for AVX2 and AVX-512 share. A node's bits are spread over the chunk
+ * variant for AVX2 takes. A node's bits are spread over the chunk
  * by PDEP; what is left to do with bytes is to look up what comes out. */
 #ifndef LULL__EXPO_TOP_H
 #define LULL__EXPO_TOP_H
@@ -7,26 +7,16 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "codec/codec_impl.h"
 #include "codec/expo.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-static inline uint64_t lull__expo_word(const uint8_t *at) {
-    uint64_t bits;
-    memcpy(&bits, at, 8);
-    return bits;
-}
-
-/* Which of a chunk's `left` symbols there are. */
-static inline uint64_t lull__expo_valid(size_t left) {
-    return left >= 64 ? UINT64_MAX : (1ull << left) - 1;
-}
-
 /* The 64 bits from `bit` on; reads up to 16 bytes past the byte it is in. */
 static inline uint64_t lull__expo_bits(const uint8_t *masks, size_t bit) {
     const uint8_t *at = masks + bit / 64 * 8;
-    uint64_t low = lull__expo_word(at) >> (bit % 64);
-    uint64_t high = lull__expo_word(at + 8) << (~bit % 64);
+    uint64_t low = lull__load64(at) >> (bit % 64);
+    uint64_t high = lull__load64(at + 8) << (~bit % 64);
     return low | high << 1;
 }
 
@@ -83,7 +73,7 @@ static ALWAYS_INLINE void lull__expo_append(lull__expo_splitter_t *top,
     uint64_t bits = _pext_u64(right, at);
     size_t bit = top->bit[node];
     uint8_t *to = top->masks + bit / 64 * 8;
-    uint64_t low = bits << (bit % 64) | lull__expo_word(to);
+    uint64_t low = bits << (bit % 64) | lull__load64(to);
     uint64_t high = bits >> 1 >> (~bit % 64);
     memcpy(to, &low, 8);
     memcpy(to + 8, &high, 8);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "codec/codec_impl.h"
 #include "codec/expo_plan.h"
 
 #define TOP_OVERRUN 16 /* bytes that merge_top() reads past a mask */

@@ -1,7 +1,6 @@
 /* expo's tree: from symbols to masks. */
 #include <string.h>
 
-#include "codec/codec_impl.h"
 #include "codec/expo_plan.h"
 #include "codec/expo_tree.h"
 

@@ -80,7 +80,7 @@ static INLINE group_t open_group(const uint8_t *src, const layout_t *l) {
     return g;
 }
 
-/* As close_lanes() of zfp_decode_avx512.c. */
+/* As close_lanes() of zfp_lockstep_avx512.h. */
 static INLINE v close_lanes(group_t *g, v ending, v nibble, unsigned k) {
     v zero = _mm256_setzero_si256(), four = SET32(4), eight = SET32(8);
     v over = _mm256_sub_epi32(zero, g->left);

@@ -62,7 +62,7 @@ static INLINE group_t open_group(const uint8_t *src, const layout_t *l) {
     return g;
 }
 
-/* As close_lanes() of zfp_decode_avx512.c. */
+/* As close_lanes() of zfp_lockstep_avx512.h. */
 static INLINE v close_lanes(group_t *g, __mmask16 ending, v nibble,
                             unsigned k) {
     v over = _mm512_sub_epi32(_mm512_setzero_si512(), g->left);
