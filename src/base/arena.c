@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_BYTES ((size_t)64 << 10)
+/* Of a block; each is twice the last, up to the most. */
+#define LEAST ((size_t)4 << 10)
+#define MOST ((size_t)64 << 10)
 
 struct lull__arena_block {
     struct lull__arena_block *next;
@@ -19,7 +21,9 @@ void *lull__arena_alloc(lull__arena_t *arena, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     struct lull__arena_block *block = arena->blocks;
     if (block == NULL || block->room - block->used < bytes) {
-        size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+        size_t room = block == NULL ? LEAST : 2 * block->room;
+        room = room < MOST ? room : MOST;
+        room = room > bytes ? room : bytes;
         block = malloc(sizeof *block + room);
         if (block == NULL)
             return NULL;

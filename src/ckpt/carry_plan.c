@@ -196,7 +196,8 @@ static lull__st_entry_t entry_of(const lull__carry_row_t *row) {
                               .ndim = row->shard->ndim,
                               .begin = row->begin,
                               .end = row->end};
-    memcpy(entry.shape, row->shard->box.shape, sizeof entry.shape);
+    memcpy(entry.shape, lull__shard_shape(row->shard),
+           entry.ndim * sizeof *entry.shape);
     return entry;
 }
 

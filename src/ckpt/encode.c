@@ -515,7 +515,7 @@ static lull_status_t plan_item(lull_ckpt_request_t *save, lull__item_t *item) {
     memset(item->frames, 0, frames * sizeof *item->frames);
     shard->codec = item->coding->spec;
     shard->frames = item->frames;
-    shard->frame_count = frames;
+    shard->frame_count = (uint32_t)frames;
     item->most =
         (frames - 1) * frame_bound(item, LULL__FRAME_BYTES) +
         frame_bound(item, item->bytes - (frames - 1) * LULL__FRAME_BYTES);

@@ -112,9 +112,11 @@ bool lull_ckpt_info_shard_at(const lull_ckpt_info_t *info, const char *name,
     const lull__reader_shard_t *at =
         &info->shards[info->tensors[t].first + index];
     const lull__reader_file_t *file = &info->files[at->file];
+    lull__box_t box;
     memset(out, 0, sizeof *out);
-    memcpy(out->offset, at->shard->box.offset, sizeof out->offset);
-    memcpy(out->shape, at->shard->box.shape, sizeof out->shape);
+    lull__shard_box(at->shard, &box);
+    memcpy(out->offset, box.offset, sizeof out->offset);
+    memcpy(out->shape, box.shape, sizeof out->shape);
     out->rank = at->shard->rank;
     out->file = file->row->name;
     out->file_offset = file->vote->header_bytes + at->shard->begin;

@@ -146,18 +146,17 @@ static int by_file(const void *a, const void *b) {
 static int by_box(const void *a, const void *b) {
     const lull__shard_t *x = ((const lull__reader_shard_t *)a)->shard;
     const lull__shard_t *y = ((const lull__reader_shard_t *)b)->shard;
-    size_t bytes = x->ndim * sizeof(uint64_t);
-    int order = memcmp(x->box.offset, y->box.offset, bytes);
-    if (order == 0)
-        order = memcmp(x->box.shape, y->box.shape, bytes);
+    lull__box_t a_box, b_box;
+    lull__shard_box(x, &a_box);
+    lull__shard_box(y, &b_box);
+    int order = memcmp(&a_box, &b_box, sizeof a_box);
     return order != 0 ? order : by_file(a, b);
 }
 
 static bool same_box(const lull__shard_t *a, const lull__shard_t *b) {
-    size_t bytes = a->ndim * sizeof(uint64_t);
+    size_t bytes = (a->whole ? 1 : 3) * a->ndim * sizeof *a->global;
     return a->replicas > 1 && a->replicas == b->replicas &&
-           memcmp(a->box.offset, b->box.offset, bytes) == 0 &&
-           memcmp(a->box.shape, b->box.shape, bytes) == 0;
+           a->whole == b->whole && memcmp(a->global, b->global, bytes) == 0;
 }
 
 /* In places replicas are stored whole: of those that are here the first
@@ -191,7 +190,8 @@ static lull_status_t check_tiling(builder_t *builder) {
         for (size_t i = 0; status == LULL_OK && i < tensor->count; i++) {
             status = lull__grow((void **)&boxes, i, &room, sizeof *boxes);
             if (status == LULL_OK)
-                boxes[i] = builder->info->shards[tensor->first + i].shard->box;
+                lull__shard_box(builder->info->shards[tensor->first + i].shard,
+                                &boxes[i]);
         }
         if (status == LULL_OK &&
             !lull__boxes_tile(sample->ndim, sample->global, boxes,

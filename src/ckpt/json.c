@@ -112,10 +112,35 @@ static size_t utf8_length(const unsigned char *s, size_t n) {
     return length;
 }
 
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Bytes at s that stand for themselves in a string and are no more than ASCII,
+ * eight at a time: of a byte that is not such one, the top bit is set here, and
+ * where it is the first of the eight, nothing below it has borrowed. */
+static size_t plain_bytes(const char *s, size_t n) {
+    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian");
+    size_t i = 0;
+    for (; n - i >= 8; i += 8) {
+        uint64_t x;
+        memcpy(&x, s + i, sizeof x);
+        uint64_t quote = x ^ EACH('"'), slash = x ^ EACH('\\');
+        uint64_t other =
+            (x | (x - EACH(0x20)) | (quote - EACH(1)) | (slash - EACH(1))) &
+            EACH(0x80);
+        if (other != 0)
+            return i + (size_t)__builtin_ctzll(other) / 8;
+    }
+    while (i < n && s[i] >= 0x20 && s[i] < 0x7f && s[i] != '"' && s[i] != '\\')
+        i++;
+    return i;
+}
+
 bool lull__utf8_valid(const char *text, size_t n) {
     const unsigned char *s = (const unsigned char *)text;
     while (n > 0) {
-        size_t length = *s == 0 ? 0 : utf8_length(s, n);
+        size_t length = plain_bytes((const char *)s, n);
+        if (length == 0)
+            length = *s == 0 ? 0 : utf8_length(s, n);
         if (length == 0)
             return false;
         s += length;
@@ -213,6 +238,13 @@ bool lull__json_string(lull__json_t *json, lull__text_t *out) {
         return lull__json_fail(json, "not a string");
     char *start = ++json->at, *to = start;
     while (json->at < json->end) {
+        size_t n = plain_bytes(json->at, (size_t)(json->end - json->at));
+        if (to != json->at)
+            memmove(to, json->at, n);
+        to += n;
+        json->at += n;
+        if (json->at == json->end)
+            break;
         unsigned char c = (unsigned char)*json->at;
         if (c == '"') {
             json->at++;
@@ -228,8 +260,8 @@ bool lull__json_string(lull__json_t *json, lull__text_t *out) {
                 return false;
             continue;
         }
-        size_t n = utf8_length((const unsigned char *)json->at,
-                               (size_t)(json->end - json->at));
+        n = utf8_length((const unsigned char *)json->at,
+                        (size_t)(json->end - json->at));
         if (n == 0)
             return lull__json_fail(json, "not UTF-8");
         for (size_t i = 0; i < n; i++)
@@ -252,14 +284,15 @@ bool lull__json_u64(lull__json_t *json, uint64_t *out) {
     uint64_t value = 0;
     for (; is_digit(json); json->at++) {
         unsigned digit = (unsigned)(*json->at - '0');
-        if (value > (UINT64_MAX - digit) / 10)
+        if (value >= UINT64_MAX / 10 &&
+            (value > UINT64_MAX / 10 || digit > UINT64_MAX % 10))
             return lull__json_fail(json, "a number over 2^64 - 1");
         value = value * 10 + digit;
     }
     if (*start == '0' && json->at - start > 1)
         return lull__json_fail(json, "a number begins with 0");
-    if (json->at < json->end && strchr(".eE", *json->at) != NULL &&
-        *json->at != '\0')
+    if (json->at < json->end &&
+        (*json->at == '.' || *json->at == 'e' || *json->at == 'E'))
         return lull__json_fail(json, "not a whole number");
     *out = value;
     return true;

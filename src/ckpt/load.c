@@ -223,8 +223,8 @@ static lull_status_t load_frames(loader_t *loader, worker_t *worker,
         begin += shard->frames[i];
     for (uint64_t i = 0; i < unit->count; i++)
         bytes += shard->frames[unit->first + i];
-    lull_status_t status = lull__shape_bytes(shard->dtype, shard->ndim,
-                                             shard->box.shape, &raw_end);
+    lull_status_t status = lull__shape_bytes(
+        shard->dtype, shard->ndim, lull__shard_shape(shard), &raw_end);
     if (status == LULL_OK && worker->scratch == NULL)
         status = lull_codec_scratch_create(&worker->scratch);
     if (status != LULL_OK)
@@ -357,8 +357,9 @@ static lull_status_t check_here(const lull_ckpt_info_t *info,
     memcpy(wanted.shape, slice->shape, sizeof wanted.shape);
     for (size_t i = 0; i < tensor->count; i++) {
         const lull__shard_t *shard = info->shards[tensor->first + i].shard;
-        lull__box_t *box = &boxes[kept];
-        if (!lull__box_intersect(slice->ndim, &wanted, &shard->box, box))
+        lull__box_t *box = &boxes[kept], saved;
+        lull__shard_box(shard, &saved);
+        if (!lull__box_intersect(slice->ndim, &wanted, &saved, box))
             continue;
         for (uint32_t d = 0; d < slice->ndim; d++)
             box->offset[d] -= wanted.offset[d];

@@ -18,26 +18,26 @@ static void strides(uint32_t ndim, const uint64_t *shape, uint64_t bits,
 
 /* Sets rows and strides, still in bits; trailing dimensions that both sides
  * hold whole melt into the run. */
-static void odometer(const lull__shard_t *shard, const lull_ckpt_slice_t *slice,
+static void odometer(const lull__box_t *saved, const lull_ckpt_slice_t *slice,
                      const lull__box_t *both, lull__load_piece_t *piece) {
     uint64_t from[LULL_MAX_DIMS], to[LULL_MAX_DIMS];
-    uint64_t run = lull_dtype_bits(shard->dtype);
-    uint32_t d = shard->ndim;
-    strides(d, shard->box.shape, run, from);
+    uint64_t run = lull_dtype_bits(slice->dtype);
+    uint32_t d = slice->ndim;
+    strides(d, saved->shape, run, from);
     strides(d, slice->shape, run, to);
     for (uint32_t i = 0; i < d; i++) {
-        piece->from_at += (both->offset[i] - shard->box.offset[i]) * from[i];
+        piece->from_at += (both->offset[i] - saved->offset[i]) * from[i];
         piece->to_at += (both->offset[i] - slice->offset[i]) * to[i];
     }
     while (d > 0) {
         d--;
         run *= both->shape[d];
-        if (both->shape[d] != shard->box.shape[d] ||
+        if (both->shape[d] != saved->shape[d] ||
             both->shape[d] != slice->shape[d])
             break;
     }
     piece->run = run;
-    piece->outer = shard->ndim > 0 ? d : 0;
+    piece->outer = slice->ndim > 0 ? d : 0;
     piece->rows = 1;
     for (uint32_t i = 0; i < piece->outer; i++) {
         piece->count[i] = both->shape[i];
@@ -69,21 +69,21 @@ lull_status_t lull__load_plan_add(lull__load_plan_t *plan,
                                   const lull_ckpt_info_t *info,
                                   const lull__reader_tensor_t *tensor,
                                   const lull_ckpt_slice_t *slice) {
-    lull__box_t wanted, both = {0};
+    lull__box_t wanted, saved, both = {0};
     char shown[LULL__SHOWN_MAX];
     memcpy(wanted.offset, slice->offset, sizeof wanted.offset);
     memcpy(wanted.shape, slice->shape, sizeof wanted.shape);
     for (size_t i = 0; i < tensor->count; i++) {
         const lull__reader_shard_t *at = &info->shards[tensor->first + i];
         uint64_t volume;
-        if (!lull__box_intersect(slice->ndim, &wanted, &at->shard->box,
-                                 &both) ||
+        lull__shard_box(at->shard, &saved);
+        if (!lull__box_intersect(slice->ndim, &wanted, &saved, &both) ||
             !lull__shape_volume(slice->ndim, both.shape, &volume) ||
             volume == 0)
             continue;
         lull__load_piece_t piece = {
             .shard = at->shard, .file = at->file, .to = slice->data};
-        odometer(at->shard, slice, &both, &piece);
+        odometer(&saved, slice, &both, &piece);
         if (!to_bytes(&piece))
             return lull__fail(LULL_ERR_UNSUPPORTED,
                               "%s: tensor '%s': a slice of packed %s elements "

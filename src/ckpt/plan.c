@@ -91,7 +91,8 @@ static lull__st_entry_t entry_of(const lull__item_t *item) {
                               .ndim = item->shard.ndim,
                               .begin = item->shard.begin,
                               .end = item->shard.end};
-    memcpy(entry.shape, item->shard.box.shape, sizeof entry.shape);
+    memcpy(entry.shape, lull__shard_shape(&item->shard),
+           entry.ndim * sizeof *entry.shape);
     return entry;
 }
 

@@ -18,6 +18,7 @@ typedef struct describing {
                             shards for a tensor's own name, else to TAKEN */
     uint32_t *shards;    /* of the name: how many more than one there are */
     size_t shard_names;
+    lull__lists_t lists;
 } describing_t;
 
 static lull_status_t no_memory(void) {
@@ -159,14 +160,15 @@ static lull_status_t add_tensor(describing_t *d,
     lull__item_t *item = new_item(d->save);
     lull__shard_t *shard = &item->shard;
     shard->kind = LULL__SHARD_TENSOR;
-    shard->dtype = tensor->dtype;
-    shard->ndim = tensor->ndim;
+    shard->dtype = (uint8_t)tensor->dtype;
+    shard->ndim = (uint8_t)tensor->ndim;
     shard->replica = tensor->replica;
     shard->replicas = tensor->replicas;
-    shard->box = box;
-    memcpy(shard->global, tensor->global_shape, sizeof shard->global);
-    status =
-        lull__shape_bytes(shard->dtype, shard->ndim, box.shape, &item->bytes);
+    status = lull__shard_place(shard, tensor->global_shape, &box, &d->lists,
+                               &d->save->arena);
+    if (status == LULL_OK)
+        status = lull__shape_bytes(shard->dtype, shard->ndim, box.shape,
+                                   &item->bytes);
     if (status != LULL_OK)
         return status;
     item->data = tensor->data ? (const char *)tensor->data + skip : NULL;
@@ -204,11 +206,11 @@ static lull_status_t add_state(describing_t *d, const lull_ckpt_state_t *state,
         state->per_rank ? LULL__SHARD_STATE_RANK : LULL__SHARD_STATE;
     item->shard.dtype = LULL_U8;
     item->shard.ndim = 1;
-    item->shard.global[0] = item->shard.box.shape[0] = state->bytes;
     item->bytes = state->bytes;
     item->data = data;
     item->host = true;
-    return LULL_OK;
+    lull__box_t box = {.shape = {state->bytes}};
+    return lull__shard_place(&item->shard, box.shape, &box, &d->lists, arena);
 }
 
 static lull_status_t add_meta(lull_ckpt_request_t *save,

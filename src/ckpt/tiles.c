@@ -12,12 +12,12 @@
 /* A box of a tensor: offset and shape, ndim numbers each. */
 typedef struct row {
     struct row *next;
-    uint64_t dims[];
+    const uint64_t *dims;
 } row_t;
 
 typedef struct tensor {
     const char *name;
-    uint64_t *global;
+    const uint64_t *global;
     row_t *rows;
     size_t count;
     lull_dtype_t dtype;
@@ -31,6 +31,7 @@ typedef struct alias {
 struct lull__tiles {
     bool copies;
     lull__arena_t arena;
+    lull__lists_t lists;
     lull__names_t names;
     tensor_t *tensors;
     size_t tensor_count, tensor_room;
@@ -76,7 +77,6 @@ void lull__tiles_destroy(lull__tiles_t *tiles) {
 
 static lull_status_t new_tensor(lull__tiles_t *tiles,
                                 const lull__shard_t *shard, uint32_t rank) {
-    size_t bytes = shard->ndim * sizeof(uint64_t);
     if (!grow((void **)&tiles->tensors, tiles->tensor_count,
               &tiles->tensor_room, sizeof *tiles->tensors))
         return no_memory();
@@ -84,8 +84,8 @@ static lull_status_t new_tensor(lull__tiles_t *tiles,
     *tensor =
         (tensor_t){.dtype = shard->dtype, .ndim = shard->ndim, .rank = rank};
     tensor->name = lull__arena_text(&tiles->arena, shard->name);
-    tensor->global = (uint64_t *)(void *)lull__arena_copy(&tiles->arena,
-                                                          shard->global, bytes);
+    tensor->global = lull__lists_keep(&tiles->lists, &tiles->arena,
+                                      shard->global, shard->ndim);
     if (tensor->name == NULL || tensor->global == NULL)
         return no_memory();
     lull_status_t status =
@@ -113,11 +113,17 @@ static lull_status_t add_shard(lull__tiles_t *tiles, const lull__shard_t *shard,
                           shard->name, tensor->rank, rank);
     if (tiles->copies && shard->replica > 0)
         return LULL_OK;
-    row_t *row = lull__arena_alloc(&tiles->arena, sizeof *row + 2 * bytes);
+    uint64_t dims[2 * LULL_MAX_DIMS] = {0};
+    if (!shard->whole)
+        memcpy(dims, shard->global + shard->ndim, bytes);
+    memcpy(dims + shard->ndim, lull__shard_shape(shard), bytes);
+    row_t *row = lull__arena_alloc(&tiles->arena, sizeof *row);
     if (row == NULL)
         return no_memory();
-    memcpy(row->dims, shard->box.offset, bytes);
-    memcpy(row->dims + shard->ndim, shard->box.shape, bytes);
+    row->dims =
+        lull__lists_keep(&tiles->lists, &tiles->arena, dims, 2 * shard->ndim);
+    if (row->dims == NULL)
+        return no_memory();
     row->next = tensor->rows;
     tensor->rows = row;
     tensor->count++;

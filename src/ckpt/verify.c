@@ -31,7 +31,7 @@ static bool same(const lull__st_entry_t *entry, const lull__shard_t *shard) {
     if (shard->codec != NULL)
         return entry->dtype == LULL_U8 && entry->ndim == 1;
     return entry->dtype == shard->dtype && entry->ndim == shard->ndim &&
-           memcmp(entry->shape, shard->box.shape,
+           memcmp(entry->shape, lull__shard_shape(shard),
                   shard->ndim * sizeof *entry->shape) == 0;
 }
 

@@ -5,16 +5,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char *const kind_names[LULL__SHARD_KINDS] = {
-    [LULL__SHARD_TENSOR] = "tensor",
-    [LULL__SHARD_STATE] = "state",
-    [LULL__SHARD_STATE_RANK] = "rank_state",
-};
-
-const char *lull__shard_kind_name(lull__shard_kind_t kind) {
-    return kind_names[kind];
-}
-
 static void member_u64(lull__out_t *out, const char *head, uint64_t value) {
     lull__out_text(out, head);
     lull__out_u64(out, value);
@@ -65,14 +55,6 @@ void lull__vote_file(lull__vote_writer_t *writer,
     lull__out_text(out, "]}");
 }
 
-static bool is_whole(const lull__shard_t *shard) {
-    for (uint32_t d = 0; d < shard->ndim; d++)
-        if (shard->box.offset[d] != 0 ||
-            shard->box.shape[d] != shard->global[d])
-            return false;
-    return true;
-}
-
 static void put_list(lull__out_t *out, const char *head, const uint64_t *values,
                      uint32_t n) {
     lull__out_text(out, head);
@@ -90,14 +72,14 @@ void lull__vote_shard(lull__vote_writer_t *writer, const lull__shard_t *shard) {
     }
     if (shard->kind != LULL__SHARD_TENSOR) {
         lull__out_text(out, ",\"kind\":");
-        lull__out_string(out, kind_names[shard->kind]);
+        lull__out_string(out, lull__shard_kind_name(shard->kind));
     }
     lull__out_text(out, ",\"dtype\":");
     lull__out_string(out, lull_dtype_name(shard->dtype));
     put_list(out, ",\"shape\":", shard->global, shard->ndim);
-    if (!is_whole(shard)) {
-        put_list(out, ",\"offset\":", shard->box.offset, shard->ndim);
-        put_list(out, ",\"box\":", shard->box.shape, shard->ndim);
+    if (!shard->whole) {
+        put_list(out, ",\"offset\":", shard->global + shard->ndim, shard->ndim);
+        put_list(out, ",\"box\":", lull__shard_shape(shard), shard->ndim);
     }
     if (writer->merged && shard->rank != writer->rank)
         member_u64(out, ",\"rank\":", shard->rank);

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "box.h"
 #include "out.h"
+#include "shard.h"
 
 #define LULL__BLOCK_BYTES (UINT64_C(1) << 20) /* of data under one hash */
 #define LULL__FRAME_BYTES (UINT64_C(1) << 20) /* raw data of a coded frame */
@@ -33,35 +33,6 @@ typedef struct lull__vote_file {
     const uint64_t *hashes; /* XXH3-64 of each block */
     uint64_t hash_count;
 } lull__vote_file_t;
-
-typedef enum lull__shard_kind {
-    LULL__SHARD_TENSOR = 0,
-    LULL__SHARD_STATE = 1,      /* host state of the whole run */
-    LULL__SHARD_STATE_RANK = 2, /* host state of this rank */
-    LULL__SHARD_KINDS
-} lull__shard_kind_t;
-
-/* "tensor", "state", "rank_state": as the file spells it. */
-const char *lull__shard_kind_name(lull__shard_kind_t kind);
-
-/* What is stored: a box of a tensor, or a host state (dtype U8, one
- * dimension, whole; `name` without LULL__STATE_PREFIX). */
-typedef struct lull__shard {
-    const char *name;
-    const char *stored; /* its name in the file */
-    lull__shard_kind_t kind;
-    lull_dtype_t dtype;
-    uint32_t ndim;
-    uint64_t global[LULL_MAX_DIMS];
-    lull__box_t box;
-    uint32_t rank; /* that saved it; looked at only in a merged vote */
-    uint32_t file; /* index into the vote's files */
-    uint32_t replica, replicas; /* as in the descriptor; 0, 0: single */
-    uint64_t begin, end;        /* relative to the file's data */
-    const char *codec;          /* NULL: raw */
-    const uint64_t *frames;     /* stored bytes of each frame; NULL: raw */
-    uint64_t frame_count;
-} lull__shard_t;
 
 /* Seconds that each stage of this save took on this rank, 0 if not known. */
 typedef struct lull__vote_times {
@@ -104,7 +75,8 @@ typedef struct lull__vote {
     size_t shard_count;
     lull_ckpt_meta_t *aliases; /* key: the tied name, value: of which */
     size_t alias_count;
-    uint64_t *numbers; /* pool of hashes and frames */
+    uint64_t *numbers;   /* pool of hashes and frames */
+    lull__arena_t arena; /* shapes and boxes */
 } lull__vote_t;
 
 /* Parses text[n] and checks all of it: names of files, offsets against sizes,

@@ -34,8 +34,8 @@ static lull_status_t check_file(const lull__vote_t *vote, size_t index,
  * up to the stored bytes. */
 static const char *check_bytes(const lull__shard_t *shard) {
     uint64_t raw, sum = 0, stored = shard->end - shard->begin;
-    if (lull__shape_bytes(shard->dtype, shard->ndim, shard->box.shape, &raw) !=
-        LULL_OK)
+    if (lull__shape_bytes(shard->dtype, shard->ndim, lull__shard_shape(shard),
+                          &raw) != LULL_OK)
         return "its box is too large, or does not fill bytes";
     if (shard->codec == NULL)
         return raw == stored ? NULL : "its bytes are not what its box needs";
@@ -53,6 +53,7 @@ static const char *check_bytes(const lull__shard_t *shard) {
 static const char *check_shard(const lull__vote_t *vote,
                                const lull__shard_t *shard) {
     uint64_t volume;
+    lull__box_t box;
     if (lull__name_check(shard->name) != LULL_OK)
         return "a bad name";
     if (shard->file >= vote->file_count)
@@ -62,8 +63,11 @@ static const char *check_shard(const lull__vote_t *vote,
         return "a state that is not plain bytes";
     if (!lull__shape_volume(shard->ndim, shard->global, &volume))
         return "its shape is too large";
-    if (!lull__box_inside(shard->ndim, shard->global, &shard->box))
-        return "its box is not inside its shape";
+    if (!shard->whole) {
+        lull__shard_box(shard, &box);
+        if (!lull__box_inside(shard->ndim, shard->global, &box))
+            return "its box is not inside its shape";
+    }
     if (shard->end < shard->begin)
         return "its offsets are reversed";
     return check_bytes(shard);

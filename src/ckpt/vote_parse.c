@@ -17,6 +17,8 @@ typedef struct parser {
     size_t file_room, shard_room, alias_room;
     size_t numbers, number_room;
     size_t times, time_room;
+    lull__lists_t lists;
+    lull_dtype_t dtype; /* of the last row */
     bool time_list;
     lull_status_t status; /* an error other than JSON's */
     unsigned has;
@@ -75,12 +77,14 @@ static bool once(parser_t *parser, unsigned *has, unsigned bit) {
     return true;
 }
 
-/* Index of `key` in words[n]; n: not there. */
-static unsigned word_of(const char *key, const char *const *words, unsigned n) {
-    unsigned i = 0;
-    while (i < n && strcmp(key, words[i]) != 0)
-        i++;
-    return i;
+/* Index of `key` in words[n]; n: not there. It is looked for from `from` on,
+ * first: fields mostly come in one order. */
+static unsigned word_of(const lull__text_t *key, const char *const *words,
+                        unsigned n, unsigned from) {
+    for (unsigned i = 0, at = from; i < n; i++, at = at + 1 < n ? at + 1 : 0)
+        if (strcmp(key->data, words[at]) == 0)
+            return at;
+    return n;
 }
 
 static bool parse_file(parser_t *parser) {
@@ -90,10 +94,10 @@ static bool parse_file(parser_t *parser) {
     lull__json_t *json = &parser->json;
     lull__vote_file_t file = {0};
     lull__text_t key, text;
-    unsigned has = 0;
+    unsigned has = 0, bit = 0;
     lull__json_object(json);
     while (lull__json_key(json, &key)) {
-        unsigned bit = word_of(key.data, keys, KEYS);
+        bit = word_of(&key, keys, KEYS, bit);
         if (bit == KEYS || !once(parser, &has, bit))
             return fail(parser, key.data, "not a field of a file");
         if (bit == NAME && lull__json_string(json, &text))
@@ -129,19 +133,27 @@ enum {
     SHAPE,
     OFFSET,
     BOX,
+    OWNER,
     FILE_,
     DATA,
     REPLICA,
     CODEC,
     FRAMES,
-    OWNER,
     SHARD_KEYS
 };
 static const char *const shard_keys[] = {
-    "name", "stored", "kind",    "dtype", "shape",  "offset", "box",
-    "file", "data",   "replica", "codec", "frames", "rank"};
+    "name", "stored", "kind", "dtype",   "shape", "offset", "box",
+    "rank", "file",   "data", "replica", "codec", "frames"};
 
 #define NO_RANK UINT32_MAX /* that of the vote */
+
+/* A row, before its shapes have their place. */
+typedef struct row {
+    lull__shard_t shard;
+    uint64_t global[LULL_MAX_DIMS];
+    lull__box_t box;
+    uint32_t dims[3]; /* lengths of shape, offset, box */
+} row_t;
 
 static bool pair(parser_t *parser, uint64_t *first, uint64_t *second) {
     uint64_t both[2];
@@ -155,14 +167,24 @@ static bool pair(parser_t *parser, uint64_t *first, uint64_t *second) {
     return true;
 }
 
-static bool parse_kind(parser_t *parser, const char *word,
-                       lull__shard_kind_t *out) {
-    for (int k = 0; k < LULL__SHARD_KINDS; k++)
+static bool parse_kind(parser_t *parser, const char *word, uint8_t *out) {
+    for (uint8_t k = 0; k < LULL__SHARD_KINDS; k++)
         if (strcmp(word, lull__shard_kind_name((lull__shard_kind_t)k)) == 0) {
-            *out = (lull__shard_kind_t)k;
+            *out = k;
             return true;
         }
     return fail(parser, word, "not a kind of shard");
+}
+
+/* Mostly that of the row before, spelt as it is written. */
+static bool parse_dtype(parser_t *parser, const char *word, uint8_t *out) {
+    const char *last = lull_dtype_name(parser->dtype);
+    if (last == NULL || strcmp(word, last) != 0) {
+        if (lull_dtype_parse(word, &parser->dtype) != LULL_OK)
+            return fail(parser, word, "not a dtype");
+    }
+    *out = (uint8_t)parser->dtype;
+    return true;
 }
 
 static bool parse_text_field(parser_t *parser, unsigned bit,
@@ -183,25 +205,43 @@ static bool parse_text_field(parser_t *parser, unsigned bit,
     case KIND:
         return parse_kind(parser, text.data, &shard->kind);
     default:
-        if (lull_dtype_parse(text.data, &shard->dtype) != LULL_OK)
-            return fail(parser, text.data, "not a dtype");
-        return true;
+        return parse_dtype(parser, text.data, &shard->dtype);
     }
 }
 
-/* dims[]: lengths of shape, offset, box. */
-static bool parse_shard_field(parser_t *parser, unsigned bit,
-                              lull__shard_t *shard, uint32_t dims[3]) {
-    lull__json_t *json = &parser->json;
+static bool parse_replica(parser_t *parser, lull__shard_t *shard) {
     uint64_t replica = 0, replicas = 0;
+    if (!pair(parser, &replica, &replicas))
+        return false;
+    if (replicas > UINT32_MAX || replica >= replicas)
+        return fail(parser, "a shard", "a bad replica");
+    shard->replica = (uint32_t)replica;
+    shard->replicas = (uint32_t)replicas;
+    return true;
+}
+
+static bool parse_frames(parser_t *parser, lull__shard_t *shard) {
+    uint64_t count;
+    if (!parse_numbers(parser, &shard->frames, &count, lull__json_u64))
+        return false;
+    if (count > UINT32_MAX)
+        return fail(parser, "a shard", "too many frames");
+    shard->frame_count = (uint32_t)count;
+    return true;
+}
+
+static bool parse_shard_field(parser_t *parser, unsigned bit, row_t *row) {
+    lull__json_t *json = &parser->json;
+    lull__shard_t *shard = &row->shard;
     switch (bit) {
     case SHAPE:
-        return lull__json_list(json, shard->global, LULL_MAX_DIMS, &dims[0]);
+        return lull__json_list(json, row->global, LULL_MAX_DIMS, &row->dims[0]);
     case OFFSET:
-        return lull__json_list(json, shard->box.offset, LULL_MAX_DIMS,
-                               &dims[1]);
+        return lull__json_list(json, row->box.offset, LULL_MAX_DIMS,
+                               &row->dims[1]);
     case BOX:
-        return lull__json_list(json, shard->box.shape, LULL_MAX_DIMS, &dims[2]);
+        return lull__json_list(json, row->box.shape, LULL_MAX_DIMS,
+                               &row->dims[2]);
     case FILE_:
         return lull__json_u32(json, &shard->file);
     case OWNER:
@@ -209,40 +249,35 @@ static bool parse_shard_field(parser_t *parser, unsigned bit,
     case DATA:
         return pair(parser, &shard->begin, &shard->end);
     case REPLICA:
-        if (!pair(parser, &replica, &replicas))
-            return false;
-        if (replicas > UINT32_MAX || replica >= replicas)
-            return fail(parser, "a shard", "a bad replica");
-        shard->replica = (uint32_t)replica;
-        shard->replicas = (uint32_t)replicas;
-        return true;
+        return parse_replica(parser, shard);
     case FRAMES:
-        return parse_numbers(parser, &shard->frames, &shard->frame_count,
-                             lull__json_u64);
+        return parse_frames(parser, shard);
     default:
         return parse_text_field(parser, bit, shard);
     }
 }
 
-static bool finish_shard(parser_t *parser, lull__shard_t *shard, unsigned has,
-                         const uint32_t dims[3]) {
+static bool finish_shard(parser_t *parser, row_t *row, unsigned has) {
     const unsigned needed =
         1u << NAME | 1u << DTYPE | 1u << SHAPE | 1u << FILE_ | 1u << DATA;
     const unsigned part = 1u << OFFSET | 1u << BOX;
     const unsigned coded = 1u << CODEC | 1u << FRAMES;
+    lull__shard_t *shard = &row->shard;
     if ((has & needed) != needed)
         return fail(parser, "a shard", "fields are missing");
     if (((has & part) != 0 && (has & part) != part) ||
         ((has & coded) != 0 && (has & coded) != coded))
         return fail(parser, shard->name, "half of a pair of fields");
-    shard->ndim = dims[0];
+    shard->ndim = (uint8_t)row->dims[0];
     if ((has & part) == 0)
-        memcpy(shard->box.shape, shard->global, sizeof shard->global);
-    else if (dims[1] != dims[0] || dims[2] != dims[0])
+        memcpy(row->box.shape, row->global, sizeof row->global);
+    else if (row->dims[1] != row->dims[0] || row->dims[2] != row->dims[0])
         return fail(parser, shard->name, "dimensions differ");
     if (shard->stored == NULL)
         shard->stored = shard->name;
     lull__vote_t *vote = &parser->vote;
+    parser->status = lull__shard_place(shard, row->global, &row->box,
+                                       &parser->lists, &vote->arena);
     if (!grow(parser, (void **)&vote->shards, vote->shard_count,
               &parser->shard_room, sizeof *shard))
         return false;
@@ -251,21 +286,20 @@ static bool finish_shard(parser_t *parser, lull__shard_t *shard, unsigned has,
 }
 
 static bool parse_shard(parser_t *parser) {
-    lull__shard_t shard = {.rank = NO_RANK};
+    row_t row = {.shard.rank = NO_RANK};
     lull__text_t key;
-    unsigned has = 0;
-    uint32_t dims[3] = {0};
+    unsigned has = 0, bit = 0;
     lull__json_object(&parser->json);
     while (lull__json_key(&parser->json, &key)) {
-        unsigned bit = word_of(key.data, shard_keys, SHARD_KEYS);
+        bit = word_of(&key, shard_keys, SHARD_KEYS, bit);
         if (bit == SHARD_KEYS || !once(parser, &has, bit))
             return fail(parser, key.data, "not a field of a shard");
-        if (!parse_shard_field(parser, bit, &shard, dims))
+        if (!parse_shard_field(parser, bit, &row))
             return false;
     }
     if (parser->json.error != NULL)
         return false;
-    return finish_shard(parser, &shard, has, dims);
+    return finish_shard(parser, &row, has);
 }
 
 static bool parse_alias(parser_t *parser) {
@@ -305,7 +339,7 @@ static bool parse_rank_times(parser_t *parser) {
     lull__json_object(&parser->json);
     while (lull__json_key(&parser->json, &key) &&
            lull__json_u64(&parser->json, &value)) {
-        unsigned i = word_of(key.data, keys, 4);
+        unsigned i = word_of(&key, keys, 4, 0);
         if (i < 4)
             *fields[i] = (double)value * 1e-6;
     }
@@ -421,7 +455,7 @@ static void parse(parser_t *parser, bool head_only) {
     lull__text_t key;
     lull__json_object(&parser->json);
     while (lull__json_key(&parser->json, &key)) {
-        unsigned bit = word_of(key.data, vote_keys, ALL_KEYS);
+        unsigned bit = word_of(&key, vote_keys, ALL_KEYS, 0);
         if (head_only && bit >= HEAD_KEYS)
             return;
         if (bit == ALL_KEYS) {
@@ -525,5 +559,6 @@ void lull__vote_free(lull__vote_t *vote) {
     free(vote->aliases);
     free(vote->numbers);
     free(vote->times);
+    lull__arena_free(&vote->arena);
     *vote = (lull__vote_t){0};
 }

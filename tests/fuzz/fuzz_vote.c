@@ -14,9 +14,11 @@ static void check(const lull__vote_t *vote) {
     for (size_t i = 0; i < vote->shard_count; i++) {
         const lull__shard_t *shard = &vote->shards[i];
         const lull__vote_file_t *file = &vote->files[shard->file];
+        lull__box_t box;
+        lull__shard_box(shard, &box);
         if (shard->file >= vote->file_count || shard->end < shard->begin ||
             shard->end > file->bytes - file->header_bytes ||
-            !lull__box_inside(shard->ndim, shard->global, &shard->box))
+            !lull__box_inside(shard->ndim, shard->global, &box))
             abort();
         for (uint64_t f = 0; f < shard->frame_count; f++)
             sum += shard->frames[f];

@@ -77,6 +77,8 @@ typedef struct rank_writer {
     uint32_t rank;
     lull__shard_t *shards;
     size_t count;
+    lull__lists_t lists;
+    lull__arena_t arena;
     lull__memory_t data;
     uint64_t *hashes;
     lull__vote_file_t file;
@@ -129,22 +131,23 @@ void (*test_ckpt_encode)(const test_shard_t *shard, uint64_t raw,
                          uint64_t *frame_count) = test_encode;
 
 static void add(rank_writer_t *writer, const test_shard_t *s) {
-    uint64_t raw, *frames = NULL;
+    uint64_t raw, *frames = NULL, frame_count = 0;
     lull__shard_t shard = {.name = s->name,
                            .stored = stored_name(writer, s),
-                           .kind = s->kind,
-                           .dtype = s->dtype,
-                           .ndim = s->ndim,
-                           .box = s->box,
+                           .kind = (uint8_t)s->kind,
+                           .dtype = (uint8_t)s->dtype,
+                           .ndim = (uint8_t)s->ndim,
                            .codec = s->codec,
                            .begin = writer->data.bytes};
-    memcpy(shard.global, s->global, sizeof shard.global);
+    assert_ok(lull__shard_place(&shard, s->global, &s->box, &writer->lists,
+                                &writer->arena));
     assert_ok(lull__shape_bytes(s->dtype, s->ndim, s->box.shape, &raw));
     if (s->codec != NULL)
-        test_ckpt_encode(s, raw, &writer->data, &frames, &shard.frame_count);
+        test_ckpt_encode(s, raw, &writer->data, &frames, &frame_count);
     else if (raw > 0)
         assert_ok(lull__out_to_memory(&writer->data, s->data, raw));
     shard.frames = frames;
+    shard.frame_count = (uint32_t)frame_count;
     shard.end = writer->data.bytes;
     writer->shards[writer->count++] = shard;
 }
@@ -155,7 +158,8 @@ static void put_header(rank_writer_t *writer, lull__st_writer_t *st) {
         const lull__shard_t *s = &writer->shards[i];
         lull__st_entry_t entry = {
             .name = s->stored, .dtype = s->dtype, .ndim = s->ndim};
-        memcpy(entry.shape, s->box.shape, sizeof entry.shape);
+        memcpy(entry.shape, lull__shard_shape(s),
+               entry.ndim * sizeof *entry.shape);
         if (s->codec != NULL)
             lull__st_codec_meta(st, s->codec, &entry);
     }
@@ -166,7 +170,8 @@ static void put_header(rank_writer_t *writer, lull__st_writer_t *st) {
                                   .ndim = s->ndim,
                                   .begin = s->begin,
                                   .end = s->end};
-        memcpy(entry.shape, s->box.shape, sizeof entry.shape);
+        memcpy(entry.shape, lull__shard_shape(s),
+               entry.ndim * sizeof *entry.shape);
         if (s->codec != NULL) {
             entry.dtype = LULL_U8;
             entry.ndim = 1;
@@ -269,6 +274,7 @@ static void free_rank(rank_writer_t *writer) {
         free((uint64_t *)writer->shards[i].frames);
     }
     free(writer->shards);
+    lull__arena_free(&writer->arena);
     free(writer->data.data);
     free(writer->hashes);
 }

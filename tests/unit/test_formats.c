@@ -101,6 +101,33 @@ static void json_strings_are_decoded(void **state) {
 
 /* ---- Names ---- */
 
+/* Strings are looked at in words: each byte, at each place of them, behind
+ * others of the same kind or not. */
+static void json_each_byte_at_each_place(void **state) {
+    (void)state;
+    enum { LENGTH = 20 };
+    for (unsigned c = 1; c < 256; c++)
+        for (size_t at = 0; at < LENGTH; at++) {
+            char text[LENGTH + 3] = "", plain[LENGTH + 1] = "";
+            lull__json_t json;
+            lull__text_t out;
+            memset(plain, c % 2 ? 'a' : 0x7f, LENGTH);
+            plain[at] = (char)c;
+            text[0] = text[LENGTH + 1] = '"';
+            memcpy(text + 1, plain, LENGTH);
+            lull__json_begin(&json, text, LENGTH + 2);
+            bool ok = lull__json_string(&json, &out);
+            bool is_plain = c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+            assert_int_equal(ok, is_plain || c == '"');
+            assert_int_equal(lull__utf8_valid(plain, LENGTH), c < 0x80);
+            if (ok)
+                assert_int_equal(out.bytes, is_plain ? LENGTH : at);
+            if (ok)
+                assert_memory_equal(out.data, plain, out.bytes);
+        }
+    assert_false(lull__utf8_valid("aaaaaaa\0aaaaaaaa", 16));
+}
+
 static void names_of_tensors(void **state) {
     (void)state;
     char *name = malloc(LULL__NAME_MAX + 2);
@@ -270,6 +297,7 @@ int main(void) {
         cmocka_unit_test(json_accepts_and_refuses),
         cmocka_unit_test(json_numbers),
         cmocka_unit_test(json_strings_are_decoded),
+        cmocka_unit_test(json_each_byte_at_each_place),
         cmocka_unit_test(names_of_tensors),
         cmocka_unit_test(names_index),
         cmocka_unit_test(names_index_with_room),

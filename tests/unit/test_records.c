@@ -21,8 +21,7 @@ static const lull__shard_t shards[] = {
      .stored = "w",
      .dtype = LULL_F32,
      .ndim = 2,
-     .global = {1024, 1024},
-     .box = {{0, 0}, {512, 1024}},
+     .global = (uint64_t[]){1024, 1024, 0, 0, 512, 1024},
      .begin = 0,
      .end = 2097152,
      .replica = 1,
@@ -31,8 +30,7 @@ static const lull__shard_t shards[] = {
      .stored = "w#1",
      .dtype = LULL_F32,
      .ndim = 2,
-     .global = {1024, 1024},
-     .box = {{512, 0}, {257, 1024}},
+     .global = (uint64_t[]){1024, 1024, 512, 0, 257, 1024},
      .begin = 2097152,
      .end = 2097653,
      .codec = "zfp:8",
@@ -43,8 +41,8 @@ static const lull__shard_t shards[] = {
      .kind = LULL__SHARD_STATE_RANK,
      .dtype = LULL_U8,
      .ndim = 1,
-     .global = {7},
-     .box = {{0}, {7}},
+     .global = (uint64_t[]){7},
+     .whole = true,
      .begin = 2097653,
      .end = 2097660},
 };
@@ -89,8 +87,10 @@ static void vote_there_and_back(void **state) {
         assert_string_equal(vote.shards[i].stored, shards[i].stored);
         assert_int_equal(vote.shards[i].kind, shards[i].kind);
         assert_int_equal(vote.shards[i].dtype, shards[i].dtype);
-        assert_memory_equal(&vote.shards[i].box, &shards[i].box,
-                            sizeof shards[i].box);
+        assert_int_equal(vote.shards[i].whole, shards[i].whole);
+        assert_int_equal(vote.shards[i].ndim, shards[i].ndim);
+        assert_memory_equal(vote.shards[i].global, shards[i].global,
+                            (i < 2 ? 6 : 1) * sizeof(uint64_t));
         assert_int_equal(vote.shards[i].end, shards[i].end);
         assert_int_equal(vote.shards[i].replicas, shards[i].replicas);
     }
@@ -102,6 +102,68 @@ static void vote_there_and_back(void **state) {
     assert_true(vote.times->fsync_s > 0.9e-6);
     lull__vote_free(&vote);
     free(text.data);
+}
+
+/* Millions of rows are in memory at once. */
+static void rows_are_small(void **state) {
+    (void)state;
+    enum { ROWS = 1000 };
+    lull__vote_writer_t writer;
+    lull__memory_t text = {0};
+    lull__out_t *out;
+    lull__vote_t vote;
+    lull__vote_file_t file = {.name = "rank-00002.safetensors",
+                              .bytes = 4096 + ROWS,
+                              .header_bytes = 4096,
+                              .hashes = some_hashes,
+                              .hash_count = 1};
+    assert_ok(lull__out_create(lull__out_to_memory, &text, &out));
+    lull__vote_begin(&writer, out, &head);
+    lull__vote_file(&writer, &file);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        char name[16];
+        uint64_t global[] = {7 + i % 2, 1, 3, 0, 1, 1};
+        lull__shard_t row = {name,  name,      global,          i,
+                             i + 1, .ndim = 2, .dtype = LULL_U8};
+        snprintf(name, sizeof name, "w%d", (int)i);
+        lull__vote_shard(&writer, &row);
+    }
+    lull__vote_end(&writer, &(lull__vote_times_t){0}, 1);
+    assert_ok(lull__out_finish(out, NULL, NULL));
+    lull__out_destroy(out);
+    assert_ok(lull__vote_parse(text.data, text.bytes, "v", &vote));
+    assert_true(sizeof *vote.shards <= 80);
+    assert_ptr_not_equal(vote.shards[0].global, vote.shards[1].global);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        lull__box_t box;
+        lull__shard_box(&vote.shards[i], &box);
+        assert_int_equal(vote.shards[i].global[0], 7 + i % 2);
+        assert_int_equal(box.offset[0], 3);
+        assert_int_equal(box.shape[0], 1);
+        assert_ptr_equal(vote.shards[i].global, vote.shards[i % 2].global);
+    }
+    lull__vote_free(&vote);
+    free(text.data);
+}
+
+/* Shapes that differ, in more kinds than are looked for, and of all ranks. */
+static void lists_are_what_was_kept(void **state) {
+    (void)state;
+    enum { LISTS = 500 };
+    lull__lists_t lists = {0};
+    lull__arena_t arena = {0};
+    const uint64_t *kept[LISTS];
+    for (int round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < LISTS; i++) {
+            uint64_t values[] = {i / 9, 0, i, 1, 1, 1, 1, 1};
+            kept[i] = lull__lists_keep(&lists, &arena, values, i % 9);
+            assert_non_null(kept[i]);
+        }
+    for (uint32_t i = 0; i < LISTS; i++) {
+        uint64_t values[] = {i / 9, 0, i, 1, 1, 1, 1, 1};
+        assert_memory_equal(kept[i], values, (i % 9) * sizeof *values);
+    }
+    lull__arena_free(&arena);
 }
 
 static void vote_without_anything(void **state) {
@@ -321,6 +383,8 @@ static void manifest_of_places(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vote_there_and_back),
+        cmocka_unit_test(rows_are_small),
+        cmocka_unit_test(lists_are_what_was_kept),
         cmocka_unit_test(vote_without_anything),
         cmocka_unit_test(vote_peek),
         cmocka_unit_test(vote_that_lies),
