@@ -154,8 +154,9 @@ static lull_status_t open_files(batch_t *batch, size_t *tasks) {
             carry->to, file->name, O_RDWR | O_CREAT | O_TRUNC, &file->plain);
         if (status == LULL_OK && file->data_bytes > 0 &&
             file->header_bytes % LULL__SECTOR == 0)
-            file->is_direct = lull__direct_open(
-                &file->plain, carry->direct_writes, &file->direct);
+            status = lull__direct_open(&file->plain, carry->direct_writes,
+                                       &file->direct);
+        file->is_direct = file->direct.fd >= 0;
         if (status == LULL_OK && file->is_direct)
             status = lull__file_reserve(&file->plain,
                                         file->header_bytes + file->data_bytes);

@@ -144,8 +144,9 @@ static lull_status_t open_files(lull_ckpt_request_t *save) {
         status = lull__file_open(&save->dir, file->name,
                                  O_RDWR | O_CREAT | O_TRUNC, &file->plain);
         if (status == LULL_OK && file->most_bytes > 0)
-            file->is_direct = lull__direct_open(
-                &file->plain, &save->ckpt->direct_writes, &file->direct);
+            status = lull__direct_open(&file->plain, &save->ckpt->direct_writes,
+                                       &file->direct);
+        file->is_direct = file->direct.fd >= 0;
         if (status == LULL_OK)
             status = reserve(save, file);
     }

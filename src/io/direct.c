@@ -1,6 +1,6 @@
 /* Reads and writes past the page cache. Nothing is asked beforehand: what the
  * file system refuses is learnt from its EINVAL, which comes before any
- * transfer. */
+ * transfer, and from no other error. */
 #include "direct.h"
 
 #include <errno.h>
@@ -16,6 +16,21 @@ bool lull__direct_refused(const lull__direct_t *direct) {
     return __atomic_load_n(&direct->known->refused, __ATOMIC_RELAXED);
 }
 
+static bool is_refusal(ssize_t rc) {
+    _Static_assert(ENOTSUP == EOPNOTSUPP, "one number");
+    return rc == -EINVAL || rc == -EOPNOTSUPP;
+}
+
+/* The file once more: a descriptor, or -errno. */
+static int open_again(const lull__file_t *plain, int flags) {
+    const lull__io_t *io = plain->dir->io;
+    int fd;
+    do
+        fd = io->ops->open(io, plain->dir->fd, plain->name, flags, 0);
+    while (fd == -EINTR);
+    return fd;
+}
+
 static void refuse(lull__direct_t *direct, const lull__file_t *file, int rc) {
     if (!__atomic_exchange_n(&direct->known->refused, true, __ATOMIC_RELAXED))
         lull__log(LULL_LOG_INFO, "%s/%s: read through the page cache: %s",
@@ -24,20 +39,16 @@ static void refuse(lull__direct_t *direct, const lull__file_t *file, int rc) {
 
 /* Opens the file unless it is the one that is open. */
 static bool use(lull__direct_t *direct, const lull__file_t *plain) {
-    const lull__io_t *io = plain->dir->io;
     if (direct->file.fd >= 0 && direct->file.dir == plain->dir &&
         direct->file.name == plain->name)
         return true;
     lull__direct_close(direct);
-    int fd;
-    do /* a FIFO that was put there must not hold us */
-        fd = io->ops->open(io, plain->dir->fd, plain->name,
-                           O_RDONLY | O_NONBLOCK | O_DIRECT, 0);
-    while (fd == -EINTR);
-    if (fd < 0) {
+    /* A FIFO that was put there must not hold us. */
+    int fd = open_again(plain, O_RDONLY | O_NONBLOCK | O_DIRECT);
+    if (is_refusal(fd))
         refuse(direct, plain, fd);
+    if (fd < 0)
         return false;
-    }
     direct->file = (lull__file_t){plain->dir, plain->name, fd};
     return true;
 }
@@ -58,7 +69,7 @@ static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
             continue;
         if (n == -EFAULT) /* memory of a driver: only copies reach it */
             return LULL_OK;
-        if (n == -EINVAL || n == -EOPNOTSUPP) {
+        if (is_refusal(n)) {
             refuse(direct, file, (int)n);
             return LULL_OK;
         }
@@ -93,31 +104,43 @@ void lull__direct_close(lull__direct_t *direct) {
 
 /* ---- writes ---- */
 
-/* Zeros its first sector. */
-static bool is_taken(const lull__file_t *file) {
+/* Zeros its first sector, or some of it. The number, or -errno. */
+static ssize_t try_zeros(const lull__file_t *file) {
     static const _Alignas(LULL__SECTOR) char zeros[LULL__SECTOR];
-    return lull__file_write(file, zeros, sizeof zeros, 0) == LULL_OK;
+    const lull__io_t *io = file->dir->io;
+    ssize_t n;
+    do
+        n = io->ops->write(io, file->fd, zeros, sizeof zeros, 0);
+    while (n == -EINTR);
+    return n;
 }
 
-bool lull__direct_open(const lull__file_t *plain, lull__direct_writes_t *known,
-                       lull__file_t *out) {
+lull_status_t lull__direct_open(const lull__file_t *plain,
+                                lull__direct_writes_t *known,
+                                lull__file_t *out) {
+    const char *dir = plain->dir->path;
     *out = (lull__file_t)LULL__FILE_CLOSED;
     if (known->refused)
-        return false;
-    bool opened = lull__file_open(plain->dir, plain->name, O_WRONLY | O_DIRECT,
-                                  out) == LULL_OK;
-    if (opened && (known->taken || is_taken(out))) {
+        return LULL_OK;
+    int fd = open_again(plain, O_WRONLY | O_DIRECT);
+    if (fd >= 0)
+        *out = (lull__file_t){plain->dir, plain->name, fd};
+    ssize_t tried = fd >= 0 && !known->taken ? try_zeros(out) : fd;
+    if (tried >= 0) {
         if (!known->taken)
-            lull__log(LULL_LOG_INFO, "%s: writing past the page cache",
-                      plain->dir->path);
+            lull__log(LULL_LOG_INFO, "%s: writing past the page cache", dir);
         known->taken = true;
-        return true;
+        return LULL_OK;
     }
-    known->refused = true;
-    lull__log(LULL_LOG_INFO, "%s: writing through the page cache: %s",
-              plain->dir->path, lull_last_error());
     (void)lull__file_close(out);
-    return false;
+    if (!is_refusal(tried))
+        return lull__fail_errno((int)-tried,
+                                "%s/%s: %s past the page cache failed", dir,
+                                plain->name, fd < 0 ? "opening" : "writing");
+    known->refused = true;
+    lull__log(LULL_LOG_INFO, "%s: writing through the page cache: %s", dir,
+              strerrordesc_np((int)-tried));
+    return LULL_OK;
 }
 
 uint64_t lull__direct_pad(void *data, uint64_t bytes) {

@@ -41,10 +41,11 @@ typedef struct lull__direct_writes {
 } lull__direct_writes_t;
 
 /* Opens `plain`, which is open and empty, once more for writes past the page
- * cache; false: this disk does not take them, *out is closed. The first of a
- * disk is tried with zeros. */
-bool lull__direct_open(const lull__file_t *plain, lull__direct_writes_t *known,
-                       lull__file_t *out);
+ * cache; *out is closed where this disk does not take them. The first of a disk
+ * is tried with zeros; what else may fail then is told. */
+lull_status_t lull__direct_open(const lull__file_t *plain,
+                                lull__direct_writes_t *known,
+                                lull__file_t *out);
 /* How much is to be written there of the last `bytes` at `data`: zeros go
  * behind them up to a whole sector, so the file is to be cut to its length. */
 uint64_t lull__direct_pad(void *data, uint64_t bytes);
