@@ -1,0 +1,16 @@
+/* A clock for the timeouts of engines that runs as fast as a test says: what
+ * waits for nobody has all the time there is on any machine, and a rank that is
+ * waited for in vain is given up soon. For programs whose linker sends what
+ * reads the library's clock here first (see tests/unit/CMakeLists.txt). */
+#ifndef TEST_CLOCK_H
+#define TEST_CLOCK_H
+
+/* From now on its time runs so many times as fast as time does; 1 at first. */
+void test_clock_speed(double speed);
+
+/* A commit timeout, in seconds, that no machine needs, and the speed at which
+ * it is over after a fifth of a second. */
+#define TEST_CLOCK_TIMEOUT 1000.0
+#define TEST_CLOCK_HURRY 5000.0
+
+#endif
