@@ -159,6 +159,8 @@ static lull_status_t collect(collector_t *c) {
     double begin = lull__now();
     double deadline = begin + ckpt->options.commit_timeout_s;
     for (;;) {
+        /* Before it looks: it may be stopped between. */
+        bool late = lull__now() > deadline;
         lull_status_t status = lull__dir_list(&c->save->dir, look_at_vote, c);
         if (status == LULL_OK && c->status == LULL_OK && c->missing > 0)
             status = lull__dir_list(&ckpt->lull_dir, look_at_note, c);
@@ -169,7 +171,7 @@ static lull_status_t collect(collector_t *c) {
         status = lull__engine_there(ckpt);
         if (status != LULL_OK)
             return status;
-        if (lull__now() > deadline)
+        if (late)
             return too_late(c);
         if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");

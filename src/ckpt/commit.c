@@ -79,12 +79,13 @@ static lull_status_t wait_verdict(lull_ckpt_request_t *save,
     lull__entry_name_t name;
     lull__note_verdict(name, ckpt->run_id, save->number);
     for (;;) {
+        bool late = lull__now() > deadline; /* before it looks */
         lull_status_t status = lull__note_read(&ckpt->lull_dir, name, note);
         if (status == LULL_OK)
             return LULL_OK;
         if (lull__engine_there(ckpt) != LULL_OK)
             return no_place(save);
-        if (lull__now() > deadline)
+        if (late)
             return no_verdict(save);
         if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED,

@@ -318,11 +318,12 @@ static lull_status_t open_follower(lull_ckpt_t *ckpt) {
     double deadline = lull__now() + ckpt->options.commit_timeout_s;
     if (ckpt->run_id[0] != '\0')
         return status == LULL_ERR_NOT_FOUND ? LULL_OK : status;
-    while (status == LULL_ERR_NOT_FOUND) {
-        if (lull__now() > deadline)
+    for (bool late = false; status == LULL_ERR_NOT_FOUND;) {
+        if (late)
             return lull__fail(LULL_ERR_TIMEOUT, "%s: rank 0 did not create it",
                               ckpt->dir_path);
         lull__sleep(0.002);
+        late = lull__now() > deadline; /* before it looks */
         status = lull__engine_dirs(ckpt);
     }
     lull__join_t how = {&ckpt->lull_dir, ckpt->options.rank,

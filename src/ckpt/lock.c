@@ -222,12 +222,13 @@ lull_status_t lull__join_lead(const lull__join_t *join, const char *run_id) {
         return lull__fail(LULL_ERR_NO_MEMORY, "agreeing on a run id");
     lull_status_t status;
     for (;;) {
+        bool late = lull__now() > join->deadline; /* before it looks */
         status = lull__dir_list(join->lull, look, &lead);
         if (status == LULL_OK)
             status = lead.status;
         if (status != LULL_OK || lead.missing == 0)
             break;
-        if (lull__now() > join->deadline) {
+        if (late) {
             status = too_late(&lead);
             break;
         }
@@ -257,9 +258,12 @@ lull_status_t lull__join_follow(const lull__join_t *join,
     lull_status_t status = lull__note_write(join->lull, hello, &note);
     if (status != LULL_OK)
         return status;
-    while ((status = lull__note_read(join->lull, reply, &note)) ==
-           LULL_ERR_NOT_FOUND) {
-        if (lull__now() > join->deadline) {
+    for (;;) {
+        bool late = lull__now() > join->deadline; /* before it looks */
+        status = lull__note_read(join->lull, reply, &note);
+        if (status != LULL_ERR_NOT_FOUND)
+            break;
+        if (late) {
             (void)lull__dir_unlink(join->lull, hello);
             return lull__fail(LULL_ERR_TIMEOUT,
                               "%s: rank 0 gave no run id to rank %" PRIu32,

@@ -105,6 +105,7 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
     double begin = lull__now();
     double deadline = begin + ckpt->options.commit_timeout_s;
     for (;;) {
+        bool late = lull__now() > deadline; /* before it looks */
         status = lull__engine_dirs(ckpt);
         if (status == LULL_OK)
             status = lull__dir_open_at(&ckpt->dir, save->dir_name, &save->dir);
@@ -114,7 +115,7 @@ static lull_status_t open_dir(lull_ckpt_request_t *save) {
             ((status = look_for_abort(save)) != LULL_OK ||
              (status = lull__engine_there(ckpt)) != LULL_OK))
             return status;
-        if (lull__now() > deadline)
+        if (late)
             return rank0_is_late(save);
         if (!lull__engine_nap(ckpt, begin))
             return lull__fail(LULL_ERR_CANCELLED, "the engine was destroyed");

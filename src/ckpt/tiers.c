@@ -235,6 +235,7 @@ static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
     for (double begin = lull__now();;) {
         lull__dir_t dir = LULL__DIR_CLOSED, lull = LULL__DIR_CLOSED;
         lull__note_t note;
+        bool late = lull__now() > deadline; /* before it looks */
         lull_status_t status = lull__dir_open(ckpt->io, path, &dir);
         if (status == LULL_OK)
             status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
@@ -242,7 +243,7 @@ static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
             status = lull__note_read(&lull, name, &note);
         lull__dir_close(&lull);
         lull__dir_close(&dir);
-        if (status != LULL_ERR_NOT_FOUND || lull__now() > deadline)
+        if (status != LULL_ERR_NOT_FOUND || late)
             return status;
         (void)lull__engine_nap(ckpt, begin);
     }

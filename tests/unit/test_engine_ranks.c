@@ -208,6 +208,42 @@ static void a_rank_that_never_votes_hangs_nobody(void **state) {
     assert_loads(2);
 }
 
+/* While rank 0 looks for votes the last one comes, and its time is over. */
+static void vote_meanwhile(faultio_t *fault, fault_op_t op) {
+    lull_ckpt_t *other = fault->hook_ctx;
+    (void)op;
+    assert_ok(save_part(other, 1, 1, 2));
+    assert_ok(lull_ckpt_wait_durable(other, NULL, LULL_FOREVER));
+    test_clock_speed(1e7);
+    lull__sleep(0.001);
+    test_clock_speed(1);
+}
+
+static void a_rank_that_was_stopped_looks_before_it_gives_up(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[2];
+    faultio_t fault;
+    faultio_init(&fault);
+    fault.ops = FAULT_LIST;
+    fault.hook = vote_meanwhile;
+    lull__io_set_default(&fault.io);
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 2);
+    assert_ok(lull_ckpt_open(&options, &ranks[0]));
+    lull__io_set_default(NULL);
+    options.rank = 1;
+    options.commit_timeout_s = 9e8;
+    assert_ok(lull_ckpt_open(&options, &ranks[1]));
+    fault.hook_ctx = ranks[1];
+    /* It looks for votes, then for notes of who has failed. */
+    faultio_arm(&fault, 2, 0);
+    test_fill(rows, sizeof rows, 1);
+    assert_ok(save_part(ranks[0], 1, 0, 2));
+    assert_ok(lull_ckpt_wait_committed(ranks[0], NULL, LULL_FOREVER));
+    assert_true(faultio_hit(&fault));
+    close_ranks(ranks, 2);
+    assert_loads(1);
+}
+
 static void rank_0_that_never_decides_leaves_the_outcome_unknown(void **state) {
     (void)state;
     lull_ckpt_t *ranks[2];
@@ -484,6 +520,7 @@ int main(void) {
         TEST(tensors_that_are_not_whole_are_named),
         TEST(a_deleted_directory_hangs_nobody),
         TEST(a_rank_that_never_votes_hangs_nobody),
+        TEST(a_rank_that_was_stopped_looks_before_it_gives_up),
         TEST(rank_0_that_never_decides_leaves_the_outcome_unknown),
         TEST(destroying_tells_the_others),
         TEST(votes_of_other_saves_are_ignored),
