@@ -6,6 +6,7 @@
 /* `shown` was what the clock showed at `real`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static double real, shown, speed = 1;
+static bool may_hurry;
 
 double __real_lull__now(void);
 double __wrap_lull__now(void);
@@ -16,12 +17,30 @@ double __wrap_lull__now(void) {
     return now;
 }
 
-void test_clock_speed(double to) {
-    pthread_mutex_lock(&lock);
+static void set_speed(double to) {
     double now = __real_lull__now();
     shown += speed * (now - real);
     real = now;
     speed = to;
+}
+
+void test_clock_speed(double to) {
+    pthread_mutex_lock(&lock);
+    set_speed(to);
+    pthread_mutex_unlock(&lock);
+}
+
+void test_clock_may_hurry(bool may) {
+    pthread_mutex_lock(&lock);
+    may_hurry = may;
+    set_speed(1);
+    pthread_mutex_unlock(&lock);
+}
+
+void test_clock_hurry(void) {
+    pthread_mutex_lock(&lock);
+    if (may_hurry)
+        set_speed(TEST_CLOCK_HURRY);
     pthread_mutex_unlock(&lock);
 }
 

@@ -5,6 +5,8 @@
 #ifndef TEST_CLOCK_H
 #define TEST_CLOCK_H
 
+#include <stdbool.h>
+
 /* From now on its time runs so many times as fast as time does; 1 at first. */
 void test_clock_speed(double speed);
 
@@ -12,5 +14,10 @@ void test_clock_speed(double speed);
  * it is over after a fifth of a second. */
 #define TEST_CLOCK_TIMEOUT 1000.0
 #define TEST_CLOCK_HURRY 5000.0
+
+/* For what fails at some time in some thread: from then on it runs at that
+ * speed, if a test has said that it may, until the test says no more. */
+void test_clock_may_hurry(bool may);
+void test_clock_hurry(void);
 
 #endif

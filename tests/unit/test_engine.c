@@ -333,7 +333,7 @@ static void a_forked_child_lets_go_of_requests(void **state) {
     pthread_mutex_lock(&ckpt->lock);
     pid_t child = fork();
     if (child == 0) {
-        alarm(5);
+        alarm(100); /* where it hangs */
         lull_ckpt_request_destroy(request);
         lull_ckpt_destroy(ckpt);
         _exit(0);

@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "ckpt.h"
 #include "ckpt/naming.h"
+#include "clock.h"
 #include "faultio.h"
 #include "support.h"
 #include "test.h"
@@ -60,15 +61,16 @@ static void *open_one(void *arg) {
     return NULL;
 }
 
-static void begin_open(opener_t *openers, const char *run, double timeout_s,
-                       uint32_t keep_last) {
+/* With time enough on any machine; who is waited for in vain is given up when
+ * the clock runs faster. */
+static void begin_open(opener_t *openers, const char *run, uint32_t keep_last) {
     for (uint32_t r = 0; r < WORLD; r++) {
         opener_t *o = &openers[r];
         *o = (opener_t){.options = test_options(dirs[r], r, WORLD)};
         o->options.run_id = run;
         o->options.agree = agree_room_call;
         o->options.agree_ctx = &room;
-        o->options.commit_timeout_s = timeout_s;
+        o->options.commit_timeout_s = TEST_CLOCK_TIMEOUT;
         o->options.keep_last = keep_last;
     }
 }
@@ -83,10 +85,9 @@ static void run_open(opener_t *openers) {
         pthread_join(threads[r], NULL);
 }
 
-static void open_all(lull_ckpt_t **ranks, const char *run, double timeout_s,
-                     uint32_t keep_last) {
+static void open_all(lull_ckpt_t **ranks, const char *run, uint32_t keep_last) {
     opener_t openers[WORLD];
-    begin_open(openers, run, timeout_s, keep_last);
+    begin_open(openers, run, keep_last);
     run_open(openers);
     for (uint32_t r = 0; r < WORLD; r++) {
         if (openers[r].status != LULL_OK)
@@ -212,7 +213,7 @@ static void places_commit_together(void **state) {
         char run[16];
         snprintf(run, sizeof run, "run%u", places);
         use_places(places);
-        open_all(ranks, places == 2 ? NULL : run, 20, 2);
+        open_all(ranks, places == 2 ? NULL : run, 2);
         for (uint64_t step = 1; step <= 5; step++)
             commit_all(ranks, step);
         commit_all(ranks, 5); /* over what is there */
@@ -238,7 +239,7 @@ static void what_is_elsewhere_is_named(void **state) {
     char command[900];
     size_t bytes;
     use_places(2);
-    open_all(ranks, "run", 20, 0);
+    open_all(ranks, "run", 0);
     commit_all(ranks, 7);
     close_all(ranks);
     assert_true(find_common(&id));
@@ -276,7 +277,7 @@ static void a_failure_is_every_ranks(void **state) {
     (void)state;
     lull_ckpt_t *ranks[WORLD];
     use_places(2);
-    open_all(ranks, "run", 20, 0);
+    open_all(ranks, "run", 0);
     for (uint32_t bad = 0; bad < WORLD; bad++) {
         for (uint32_t r = 0; r < WORLD; r++) {
             lull_ckpt_tensor_t hole = test_tensor("hole", LULL_U32, 3, NULL);
@@ -323,11 +324,12 @@ static void a_silent_rank_hangs_nobody(void **state) {
     for (uint32_t deaf = 0; deaf < WORLD; deaf += 3) {
         lull_ckpt_t *ranks[WORLD];
         use_places(2);
-        open_all(ranks, "run", 0.3, 0);
+        open_all(ranks, "run", 0);
         commit_all(ranks, 1);
         pthread_mutex_lock(&room.lock);
         room.deaf = deaf;
         pthread_mutex_unlock(&room.lock);
+        test_clock_speed(TEST_CLOCK_HURRY);
         save_all(ranks, 2);
         for (uint32_t r = 0; r < WORLD; r++) {
             lull_status_t status =
@@ -339,6 +341,7 @@ static void a_silent_rank_hangs_nobody(void **state) {
         pthread_mutex_lock(&room.lock);
         room.deaf = UINT32_MAX;
         pthread_mutex_unlock(&room.lock);
+        test_clock_speed(1);
         goes_on(ranks);
     }
 }
@@ -347,9 +350,10 @@ static void a_hurt_message_is_refused(void **state) {
     (void)state;
     lull_ckpt_t *ranks[WORLD];
     use_places(2);
-    open_all(ranks, "run", 0.3, 0);
+    open_all(ranks, "run", 0);
     for (uint32_t hurt = 0; hurt < 2; hurt++) {
         room.hurt = hurt;
+        test_clock_speed(TEST_CLOCK_HURRY);
         save_all(ranks, 1);
         for (uint32_t r = 0; r < WORLD; r++)
             assert_int_not_equal(
@@ -357,6 +361,7 @@ static void a_hurt_message_is_refused(void **state) {
                 LULL_OK);
     }
     room.hurt = UINT32_MAX;
+    test_clock_speed(1);
     commit_all(ranks, 2);
     close_all(ranks);
     assert_loads(2);
@@ -366,7 +371,7 @@ static void destroying_ends_waiting(void **state) {
     (void)state;
     lull_ckpt_t *ranks[WORLD];
     use_places(2);
-    open_all(ranks, "run", 100000, 0);
+    open_all(ranks, "run", 0);
     for (uint32_t r = 0; r < WORLD; r++)
         if (r != 2)
             assert_ok(save_part(ranks[r], 1, r));
@@ -375,7 +380,7 @@ static void destroying_ends_waiting(void **state) {
     ranks[2] = NULL;
     destroy_all(ranks);
     agree_room_reset(&room);
-    open_all(ranks, "run2", 20, 0);
+    open_all(ranks, "run2", 0);
     commit_all(ranks, 1);
     close_all(ranks);
     assert_loads(1);
@@ -386,9 +391,9 @@ static void an_open_that_fails_fails_for_all(void **state) {
     lull_ckpt_t *ranks[WORLD];
     opener_t openers[WORLD];
     use_places(2);
-    open_all(ranks, "run", 20, 0);
+    open_all(ranks, "run", 0);
     agree_room_reset(&room);
-    begin_open(openers, "other", 20, 0);
+    begin_open(openers, "other", 0);
     run_open(openers);
     for (uint32_t r = 0; r < WORLD; r++) {
         assert_int_equal(openers[r].status, LULL_ERR_BUSY);
@@ -396,16 +401,18 @@ static void an_open_that_fails_fails_for_all(void **state) {
     }
     close_all(ranks);
     agree_room_reset(&room);
-    begin_open(openers, "one", 20, 0);
+    begin_open(openers, "one", 0);
     openers[2].options.run_id = "two";
     run_open(openers);
     for (uint32_t r = 0; r < WORLD; r++)
         assert_int_not_equal(openers[r].status, LULL_OK);
     assert_non_null(strstr(openers[0].why, "rank 2"));
     agree_room_reset(&room);
-    begin_open(openers, "one", 0.3, 0);
+    begin_open(openers, "one", 0);
     openers[1].options.world = WORLD + 1;
+    test_clock_speed(TEST_CLOCK_HURRY);
     run_open(openers);
+    test_clock_speed(1);
     for (uint32_t r = 0; r < WORLD; r++)
         assert_int_not_equal(openers[r].status, LULL_OK);
     for (uint32_t r = 0; r < WORLD; r++)
@@ -420,7 +427,7 @@ static void cut(uint64_t at, uint64_t step) {
     bool told = false;
     lull_ckpt_id_t id;
     use_places(2);
-    open_all(ranks, "run", 0.5, 1);
+    open_all(ranks, "run", 1);
     commit_all(ranks, 1);
     pthread_mutex_lock(&room.lock);
     room.cut_at = room.calls + at;
@@ -433,7 +440,7 @@ static void cut(uint64_t at, uint64_t step) {
             lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER) == LULL_OK;
     destroy_all(ranks);
     agree_room_reset(&room);
-    open_all(ranks, "run2", 20, 1);
+    open_all(ranks, "run2", 1);
     assert_true(find_common(&id));
     if (told)
         assert_int_equal(id.seq, 2);
@@ -487,7 +494,7 @@ static void what_is_published_in_one_place_is_older(void **state) {
     use_places(2);
     for (uint32_t place = 0; place < WORLD; place += WORLD / 2) {
         lull_ckpt_t *ranks[WORLD];
-        open_all(ranks, "run", 20, 0);
+        open_all(ranks, "run", 0);
         commit_all(ranks, 1);
         __atomic_store_n(&refused, dirs[place], __ATOMIC_SEQ_CST);
         save_all(ranks, 2);
@@ -500,7 +507,7 @@ static void what_is_published_in_one_place_is_older(void **state) {
         destroy_all(ranks);
         assert_loads(4);
         agree_room_reset(&room);
-        open_all(ranks, "run2", 20, 0);
+        open_all(ranks, "run2", 0);
         assert_loads(4);
         for (uint32_t r = 0; r < WORLD; r++)
             assert_int_equal(test_count(dirs[r], "step-"), 3);
@@ -521,9 +528,9 @@ static bool one_fails(uint64_t n, bool memory) {
     lull_ckpt_id_t id;
     bool saved[WORLD], told = false, hit;
     use_places(2);
-    /* A message that found no memory is waited for so long. */
-    open_all(ranks, "run", memory ? 2 : 20, 1);
+    open_all(ranks, "run", 1);
     commit_all(ranks, 1);
+    test_clock_may_hurry(memory);
     if (memory)
         allocations_arm(n);
     else
@@ -536,6 +543,7 @@ static bool one_fails(uint64_t n, bool memory) {
             lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
         told |= saved[r] && status == LULL_OK;
     }
+    test_clock_may_hurry(false);
     hit = allocations_arm(0);
     if (!memory)
         hit = faultio_hit(&fault);
@@ -547,7 +555,7 @@ static bool one_fails(uint64_t n, bool memory) {
     commit_all(ranks, 4);
     destroy_all(ranks);
     agree_room_reset(&room);
-    open_all(ranks, "run2", 20, 1);
+    open_all(ranks, "run2", 1);
     assert_loads(4);
     goes_on(ranks);
     return hit;
@@ -569,6 +577,8 @@ static void any_allocation_may_fail(void **state) {
     (void)state;
     uint64_t n = 1;
     faultio_init(&fault);
+    /* A message that found no memory is waited for in vain. */
+    allocations_failed = test_clock_hurry;
     while (one_fails(n, true))
         n += 1 + n / 40;
     assert_true(n > 40);
@@ -585,7 +595,7 @@ static void retention_takes_what_another_place_has_not(void **state) {
     lull_ckpt_t *ranks[WORLD];
     char path[400];
     use_places(2);
-    open_all(ranks, "run", 20, 0);
+    open_all(ranks, "run", 0);
     for (uint64_t step = 1; step <= 4; step++)
         commit_all(ranks, step);
     close_all(ranks);
@@ -595,13 +605,13 @@ static void retention_takes_what_another_place_has_not(void **state) {
     }
     /* Where all are kept, this one is, too. */
     agree_room_reset(&room);
-    open_all(ranks, "all", 20, 0);
+    open_all(ranks, "all", 0);
     commit_all(ranks, 5);
     close_all(ranks);
     assert_int_equal(test_count(dirs[3], "step-"), 5);
     /* 3 does not count as one of the newest: 2 is kept, by all places. */
     agree_room_reset(&room);
-    open_all(ranks, "three", 20, 4);
+    open_all(ranks, "three", 4);
     commit_all(ranks, 6);
     close_all(ranks);
     assert_int_equal(test_count(dirs[0], "step-"), 4);
@@ -609,7 +619,7 @@ static void retention_takes_what_another_place_has_not(void **state) {
     at_step(path, 3, 1);
     assert_int_equal(access(path, F_OK), -1);
     agree_room_reset(&room);
-    open_all(ranks, "two", 20, 2);
+    open_all(ranks, "two", 2);
     commit_all(ranks, 7);
     close_all(ranks);
     agree_room_reset(&room);
