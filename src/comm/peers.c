@@ -215,6 +215,7 @@ static lull_status_t wait_for(lull_peers_t *peers,
     if (done == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%d ranks", end);
     while (status == LULL_OK) {
+        bool late = now() > deadline; /* before it looks */
         for (int r = first; status == LULL_OK && r < end; r++) {
             bool taken, ahead;
             if (done[r])
@@ -231,7 +232,7 @@ static lull_status_t wait_for(lull_peers_t *peers,
             break;
         if (call->cancelled(call))
             status = end_early(call, LULL_ERR_CANCELLED, missing, left);
-        else if (now() > deadline)
+        else if (late)
             status = end_early(call, LULL_ERR_TIMEOUT, missing, left);
         else
             nap(&turn);
