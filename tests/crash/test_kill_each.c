@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/thread.h"
 #include "ckpt.h"
+#include "clock.h"
 #include "faultio.h"
 #include "test.h"
 
@@ -28,6 +30,7 @@ typedef struct run {
     uint32_t victim;
     uint64_t at;
     pid_t pids[WORLD];
+    bool *over; /* of all processes; atomic: the victim has come to its end */
 } run_t;
 
 static lull_status_t save_part(lull_ckpt_t *ckpt, uint64_t step,
@@ -55,9 +58,10 @@ static bool reached; /* atomic: the call at which it is cancelled */
 
 static void end_here(faultio_t *fault, fault_op_t op) {
     (void)op;
-    end_t end = *(end_t *)fault->hook_ctx;
-    if (end != IS_CANCELLED)
-        raise(end == DIES ? SIGKILL : SIGSTOP);
+    run_t *run = fault->hook_ctx;
+    __atomic_store_n(run->over, true, __ATOMIC_SEQ_CST);
+    if (run->end != IS_CANCELLED)
+        raise(run->end == DIES ? SIGKILL : SIGSTOP);
     __atomic_store_n(&reached, true, __ATOMIC_SEQ_CST);
     lull__sleep(0.05); /* destroy() begins */
 }
@@ -80,6 +84,15 @@ static void cancel(lull_ckpt_t *ckpt, uint32_t rank) {
     _exit(__atomic_load_n(&reached, __ATOMIC_SEQ_CST) ? CANCELLED : 0);
 }
 
+/* The other rank waits for it in vain from then on, and gives up in 2 s. */
+static void *hurry(void *arg) {
+    const run_t *run = arg;
+    while (!__atomic_load_n(run->over, __ATOMIC_SEQ_CST))
+        lull__sleep(0.001);
+    test_clock_speed(TEST_CLOCK_TIMEOUT / 2);
+    return NULL;
+}
+
 /* Saves steps 1 and 2; ends at call `at` of the second (0: never). Exit codes:
  * 0 both committed, 3 the second did not, 4 the first did not. */
 static void run_rank(run_t *run, uint32_t rank, uint64_t at) {
@@ -90,13 +103,16 @@ static void run_rank(run_t *run, uint32_t rank, uint64_t at) {
     lull__io_set_default(&fault.io);
     lull_ckpt_options_t options = test_options(run->dir, rank, WORLD);
     options.keep_last = 1;
-    options.commit_timeout_s = at == 0 ? 4 : 60;
+    options.commit_timeout_s = TEST_CLOCK_TIMEOUT;
     if (lull_ckpt_open(&options, &ckpt) != LULL_OK ||
         save_and_wait(ckpt, 1, rank) != LULL_OK)
         _exit(4);
     fault.hook = end_here;
-    fault.hook_ctx = &run->end;
+    fault.hook_ctx = run;
     faultio_arm(&fault, at, 0);
+    pthread_t thread;
+    if (at == 0 && pthread_create(&thread, NULL, hurry, run) != 0)
+        _exit(4);
     if (at != 0 && run->end == IS_CANCELLED)
         cancel(ckpt, rank);
     if (save_and_wait(ckpt, 2, rank) != LULL_OK)
@@ -108,6 +124,7 @@ static void run_rank(run_t *run, uint32_t rank, uint64_t at) {
 
 static void start(run_t *run) {
     test_dir_make(run->dir);
+    __atomic_store_n(run->over, false, __ATOMIC_SEQ_CST);
     fflush(stdout);
     for (uint32_t r = 0; r < WORLD; r++) {
         run->pids[r] = fork();
@@ -175,10 +192,16 @@ static bool finish(run_t *run) {
 
 static void every_call_of(uint32_t victim, end_t how) {
     static run_t runs[BATCH];
+    static bool *over;
     uint64_t at = 1, last = 0;
+    if (over == NULL)
+        over = mmap(NULL, BATCH * sizeof *over, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(over != MAP_FAILED);
     for (bool more = true; more;) {
         for (unsigned i = 0; i < BATCH; i++) {
-            runs[i] = (run_t){.victim = victim, .end = how, .at = at++};
+            runs[i] = (run_t){
+                .victim = victim, .end = how, .at = at++, .over = &over[i]};
             start(&runs[i]);
         }
         for (unsigned i = 0; i < BATCH; i++)

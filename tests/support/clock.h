@@ -1,7 +1,7 @@
 /* A clock for the timeouts of engines that runs as fast as a test says: what
  * waits for nobody has all the time there is on any machine, and a rank that is
  * waited for in vain is given up soon. For programs whose linker sends what
- * reads the library's clock here first (see tests/unit/CMakeLists.txt). */
+ * reads the library's clock here first (see tests/CMakeLists.txt). */
 #ifndef TEST_CLOCK_H
 #define TEST_CLOCK_H
 
