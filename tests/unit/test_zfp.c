@@ -632,7 +632,8 @@ static void default_is_unbiased(void **state) {
             error[f] += ((double)back[i] - in[i]) * ((double)back[i] - in[i]);
         }
     }
-    assert_true(fabs(bias[0]) < 0.2 * fabs(bias[1]));
+    /* 9 times what it varies by. */
+    assert_true(fabs(bias[0]) < 0.33 * fabs(bias[1]));
     assert_true(error[0] < error[1]);
 }
 
