@@ -27,7 +27,7 @@ FLAGS = {
 BIG = 4 if os.environ.get("LULL_MPI") == "mpich" else 8
 WORK = os.path.join(BUILD, "tests", "train-" +
                     os.path.splitext(os.path.basename(sys.argv[0]))[0])
-LIMIT = 120  # seconds; a run that takes longer hangs
+LIMIT = 900  # seconds; a run that takes longer hangs, on any machine
 
 os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OPENBLAS_NUM_THREADS="1",
                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -159,7 +159,7 @@ def kill(pid, number=signal.SIGKILL):
         pass
 
 
-def wait_for(what, limit=60):
+def wait_for(what, limit=LIMIT):
     """Until what() is true; False when it never was."""
     end = time.monotonic() + limit
     while time.monotonic() < end:

@@ -28,7 +28,7 @@ def refused(name, ranks, given, code, *words, program=None):
         result.stdout = result.stdout.decode("latin-1")
         result.stderr = result.stderr.decode("latin-1")
     else:
-        result = run(ranks, given, 60)
+        result = run(ranks, given)
     # Some are found only after the line that says what is trained; and now
     # and then the event library of a dying mpirun warns of its own pipes.
     lines = [line for line in result.stderr.split("\n")

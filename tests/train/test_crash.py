@@ -54,7 +54,7 @@ MODEL = {**SMALL, "data": write_text("text"), "steps": 1000000, "warmup": 10,
          "ckpt-dir": DIR, "ckpt-every": 1, "keep-last": 3, "resume": "auto",
          "val-windows": 2, "hidden": 64}
 inside, kills, before = 0, 0, (0, 0)
-while kills < KILLS:
+while kills < KILLS or inside == 0:
     ranks, layout = LAYOUTS[kills % len(LAYOUTS)]
     launcher, errors = begin(ranks, layout, kills)
     began = wait_for(lambda: newest() > before or is_over(launcher))
@@ -69,9 +69,9 @@ while kills < KILLS:
     inside += any(name.startswith(".step-") for name in leftovers(DIR))
     struck = strike(launcher, chance.random() < 0.5, chance)
     check(f"kill {kills}: found ranks", struck)
-    over = wait_for(lambda: is_over(launcher), 30)
+    over = wait_for(lambda: is_over(launcher))
     check(f"kill {kills}: the launcher ends", over)
-    gone = wait_for(lambda: not ranks_of(launcher.pid), 10)
+    gone = wait_for(lambda: not ranks_of(launcher.pid))
     check(f"kill {kills}: no rank hangs", gone)
     if not over:
         os.killpg(launcher.pid, signal.SIGKILL)
@@ -89,7 +89,6 @@ while kills < KILLS:
     before = after
     kills += 1
 print(f"{kills} kills, {inside} of them inside a save, at step {before[1]}")
-check("some kills hit a save", inside > 0)
 last = must(2, {**MODEL, "stop-at": before[1] + 5})
 check("leftovers go", leftovers(DIR) == [], leftovers(DIR))
 # Also of the checkpoint that this run itself was resumed from.

@@ -24,7 +24,7 @@ for number, (ranks, layout) in enumerate([
     cut = 65536 * 9 // 10 + 40 if "val-every" in layout else 1000
     os.truncate(data, cut)
     try:
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=LIMIT)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         code = "a hang"

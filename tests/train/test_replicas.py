@@ -4,7 +4,7 @@ every policy that can be had."""
 from harness import *
 
 REPLICAS = os.path.join(BUILD, "bin", "replicas")
-STEPS, LIMIT = "4", 60
+STEPS = "4"
 # ranks, tp, pp, zero
 LAYOUTS = [(2, 1, 1, 0), (2, 2, 1, 0), (3, 1, 1, 1), (8, 2, 2, 0),
            (8, 2, 2, 1)]

@@ -29,7 +29,7 @@ def one(name, send, program=None):
                      os.path.getsize(lines) > 2000)
     check(f"{name}: trains", begun, open(errors).read())
     send(launcher)
-    over = wait_for(lambda: launcher.poll() is not None, 30)
+    over = wait_for(lambda: launcher.poll() is not None)
     if not over:
         os.killpg(launcher.pid, signal.SIGKILL)
     check(f"{name}: ends", over)

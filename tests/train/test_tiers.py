@@ -54,7 +54,7 @@ def after_a_kill():
           open("errors").read())
     for rank in ranks_of(launcher.pid):
         kill(rank)
-    check("ends", wait_for(lambda: launcher.poll() is not None, 30))
+    check("ends", wait_for(lambda: launcher.poll() is not None))
     newest = steps("slow2")[-1]
     lull("verify", "--all", "slow2")
     shutil.rmtree("fast2")
