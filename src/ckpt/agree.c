@@ -14,7 +14,6 @@
 typedef struct hearing {
     lull_ckpt_t *ckpt;
     lull__agree_round_t *round;
-    bool *heard; /* [world], of a gather */
     uint32_t missing;
     lull_status_t status; /* of the first rank that failed, or of rank 0 */
     uint32_t failed;      /* that rank; UINT32_MAX: none */
@@ -24,12 +23,18 @@ typedef struct hearing {
 
 /* ---- messages ---- */
 
+/* One without a body needs no memory: so a rank that found none says so. */
+typedef struct message {
+    const void *data;
+    uint64_t bytes;
+    char *owned; /* all of it, where there is a body */
+    char head[4 + LULL__NOTE_MAX];
+} message_t;
+
 static lull_status_t put_message(const lull_ckpt_t *ckpt,
                                  const lull__agree_round_t *round,
                                  const lull__note_t *note,
-                                 const lull__memory_t *body,
-                                 lull__memory_t *out) {
-    char head[LULL__NOTE_MAX];
+                                 const lull__memory_t *body, message_t *out) {
     size_t n;
     lull__note_t full = *note;
     snprintf(full.kind, sizeof full.kind, "%s", round->kind);
@@ -38,17 +43,25 @@ static lull_status_t put_message(const lull_ckpt_t *ckpt,
     full.number = round->number;
     full.rank = ckpt->options.rank;
     full.seq = lull__hash_of(body->data, body->bytes);
-    lull_status_t status = lull__note_format(&full, head, &n);
-    unsigned char length[4];
+    lull_status_t status = lull__note_format(&full, out->head + 4, &n);
+    if (status != LULL_OK)
+        return status;
     for (unsigned i = 0; i < 4; i++)
-        length[i] = (unsigned char)(n >> 8 * i);
-    if (status == LULL_OK)
-        status = lull__out_to_memory(out, length, sizeof length);
-    if (status == LULL_OK)
-        status = lull__out_to_memory(out, head, n);
-    if (status == LULL_OK && body->bytes > 0)
-        status = lull__out_to_memory(out, body->data, body->bytes);
-    return status;
+        out->head[i] = (char)(n >> 8 * i);
+    out->bytes = 4 + n;
+    out->data = out->head;
+    out->owned = NULL;
+    if (body->bytes == 0)
+        return LULL_OK;
+    out->owned = malloc(out->bytes + body->bytes);
+    if (out->owned == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "a message of %" PRIu64 " bytes",
+                          out->bytes + body->bytes);
+    memcpy(out->owned, out->head, out->bytes);
+    memcpy(out->owned + out->bytes, body->data, body->bytes);
+    out->data = out->owned;
+    out->bytes += body->bytes;
+    return LULL_OK;
 }
 
 /* Parses message[n], checks whose it is. *body: what is behind the head. */
@@ -108,9 +121,10 @@ static void hear_rank(const lull_ckpt_agree_t *call, uint32_t rank,
     hearing_t *hearing = call->engine;
     const unsigned char *body;
     lull__note_t note;
-    if (rank >= call->world || hearing->heard[rank])
+    bool *heard = hearing->ckpt->heard;
+    if (rank >= call->world || heard[rank])
         return;
-    hearing->heard[rank] = true;
+    heard[rank] = true;
     hearing->missing--;
     if (!get_message(hearing, rank, data, bytes, &note, &body)) {
         keep_failure(hearing, rank, LULL_ERR_MISMATCH,
@@ -170,7 +184,7 @@ static bool is_cancelled(const lull_ckpt_agree_t *call) {
 /* Ranks wait for rank 0's answer a little longer than rank 0 for them: its
  * time runs from its own message. */
 static lull_status_t call_back(hearing_t *hearing, lull_ckpt_agree_op_t op,
-                               const lull__memory_t *message) {
+                               const message_t *message) {
     const lull_ckpt_options_t *options = &hearing->ckpt->options;
     lull_ckpt_agree_t call = {.size = sizeof call,
                               .op = op,
@@ -197,7 +211,7 @@ static void tell_missing(hearing_t *hearing, lull_status_t called) {
     char text[256];
     if (called == LULL_OK)
         called = LULL_ERR_PEER;
-    while (hearing->missing > 0 && hearing->heard[rank])
+    while (hearing->missing > 0 && hearing->ckpt->heard[rank])
         rank++;
     if (hearing->missing == 0)
         snprintf(text, sizeof text, "%s, though all ranks answered (%s)",
@@ -212,37 +226,40 @@ static void tell_missing(hearing_t *hearing, lull_status_t called) {
     keep_failure(hearing, UINT32_MAX, called, text);
 }
 
-static lull_status_t spread(hearing_t *hearing, lull_status_t status) {
-    lull__note_t note = {.status = status};
-    lull__memory_t message = {0}, none = {0};
-    snprintf(note.text, sizeof note.text, "%s", hearing->text);
-    lull_status_t made = put_message(
-        hearing->ckpt, hearing->round, &note,
-        status == LULL_OK ? &hearing->round->answer : &none, &message);
-    if (made == LULL_OK) {
-        made = call_back(hearing, LULL_CKPT_SPREAD, &message);
-        if (made != LULL_OK && lull_last_error()[0] == '\0')
-            made = lull__fail(made,
-                              "agree: rank 0 could not tell the others "
-                              "(%s): %s",
-                              hearing->round->kind, lull_status_text(made));
-    }
-    free(message.data);
-    return made;
+static lull_status_t spread(hearing_t *hearing, const message_t *message) {
+    lull_status_t status = call_back(hearing, LULL_CKPT_SPREAD, message);
+    if (status != LULL_OK && lull_last_error()[0] == '\0')
+        status = lull__fail(status,
+                            "agree: rank 0 could not tell the others "
+                            "(%s): %s",
+                            hearing->round->kind, lull_status_text(status));
+    return status;
 }
 
 static lull_status_t decide(hearing_t *hearing) {
     lull__agree_round_t *round = hearing->round;
-    if (hearing->status != LULL_OK)
-        return hearing->status;
     lull_status_t status = LULL_OK;
     if (round->decide != NULL)
         status = round->decide(round->ctx, &round->answer);
-    if (status == LULL_OK)
-        status = close_answer(&round->answer);
-    if (status != LULL_OK)
+    return status == LULL_OK ? close_answer(&round->answer) : status;
+}
+
+/* Decides, and puts into words what goes to all. */
+static lull_status_t answer(hearing_t *hearing, message_t *message) {
+    lull__note_t note = {.status = hearing->status};
+    lull__memory_t none = {0};
+    if (note.status == LULL_OK) {
+        note.status = decide(hearing);
+        if (note.status == LULL_OK)
+            note.status = put_message(hearing->ckpt, hearing->round, &note,
+                                      &hearing->round->answer, message);
+        if (note.status == LULL_OK)
+            return LULL_OK;
         snprintf(hearing->text, sizeof hearing->text, "%s", lull_last_error());
-    return status;
+    }
+    snprintf(note.text, sizeof note.text, "%s", hearing->text);
+    (void)put_message(hearing->ckpt, hearing->round, &note, &none, message);
+    return note.status;
 }
 
 static void name_rank(hearing_t *hearing) {
@@ -254,25 +271,23 @@ static void name_rank(hearing_t *hearing) {
     snprintf(hearing->text, sizeof hearing->text, "%s", text);
 }
 
-static lull_status_t lead(hearing_t *hearing, const lull__memory_t *message,
+static lull_status_t lead(hearing_t *hearing, const message_t *message,
                           lull_status_t mine) {
     uint32_t world = hearing->ckpt->options.world;
     char own[LULL__SENTENCE_MAX];
+    message_t to_all;
     snprintf(own, sizeof own, "%s", lull_last_error());
-    hearing->heard = calloc(world, sizeof *hearing->heard);
+    memset(hearing->ckpt->heard, 0, world * sizeof *hearing->ckpt->heard);
     hearing->missing = world;
-    if (hearing->heard == NULL)
-        return lull__fail(LULL_ERR_NO_MEMORY, "agree: %" PRIu32 " ranks",
-                          world);
     lull_status_t called = call_back(hearing, LULL_CKPT_GATHER, message);
     if (called != LULL_OK || hearing->missing > 0)
         tell_missing(hearing, called);
-    free(hearing->heard);
     name_rank(hearing);
-    lull_status_t status = decide(hearing);
+    lull_status_t status = answer(hearing, &to_all);
     hearing->round->own = mine != LULL_OK || status != hearing->status;
     hearing->round->agreed = status == LULL_OK;
-    lull_status_t told = spread(hearing, status);
+    lull_status_t told = spread(hearing, &to_all);
+    free(to_all.owned);
     if (mine != LULL_OK) {
         lull__error_set(own);
         return mine;
@@ -284,7 +299,7 @@ static lull_status_t lead(hearing_t *hearing, const lull__memory_t *message,
 
 /* ---- the others ---- */
 
-static lull_status_t follow(hearing_t *hearing, const lull__memory_t *message,
+static lull_status_t follow(hearing_t *hearing, const message_t *message,
                             lull_status_t mine) {
     char own[LULL__SENTENCE_MAX];
     snprintf(own, sizeof own, "%s", lull_last_error());
@@ -311,24 +326,23 @@ lull_status_t lull__agree_round(lull_ckpt_t *ckpt, lull__agree_round_t *round,
     hearing_t hearing = {
         .ckpt = ckpt, .round = round, .failed = UINT32_MAX, .status = LULL_OK};
     lull__note_t note = {.status = mine};
-    lull__memory_t message = {0};
-    lull__memory_t body = {(char *)round->body, round->bytes, 0};
-    char own[LULL__SENTENCE_MAX];
+    lull__memory_t body = {(char *)round->body, round->bytes, 0}, none = {0};
+    message_t message;
     round->answer = (lull__memory_t){0};
     round->agreed = false;
-    round->own = mine != LULL_OK;
+    if (mine == LULL_OK)
+        mine = put_message(ckpt, round, &note, &body, &message);
     if (mine != LULL_OK) {
-        body = (lull__memory_t){0};
+        note.status = mine;
         snprintf(note.text, sizeof note.text, "%s", lull_last_error());
+        (void)put_message(ckpt, round, &note, &none, &message);
+        lull__error_set(note.text);
     }
-    snprintf(own, sizeof own, "%s", lull_last_error());
-    lull_status_t status = put_message(ckpt, round, &note, &body, &message);
-    if (status == LULL_OK) {
-        lull__error_set(own);
-        status = ckpt->options.rank == 0 ? lead(&hearing, &message, mine)
-                                         : follow(&hearing, &message, mine);
-    }
-    free(message.data);
+    round->own = mine != LULL_OK;
+    lull_status_t status = ckpt->options.rank == 0
+                               ? lead(&hearing, &message, mine)
+                               : follow(&hearing, &message, mine);
+    free(message.owned);
     if (status != LULL_OK) {
         free(round->answer.data);
         round->answer = (lull__memory_t){0};

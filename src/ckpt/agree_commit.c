@@ -146,6 +146,9 @@ static lull_status_t agree_votes(committing_t *c, lull_status_t *mine) {
         *mine = read_manifest(c, &round.answer);
         if (c->text == NULL)
             free(round.answer.data);
+    } else if (round.agreed && ckpt->options.rank > 0) {
+        *mine = status; /* no memory for it: the next round is to tell */
+        return LULL_OK;
     }
     return as_aborted(c->save, status, round.own);
 }

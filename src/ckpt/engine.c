@@ -123,9 +123,16 @@ void lull__save_free_work(lull_ckpt_request_t *save) {
 void lull__save_unref(lull_ckpt_request_t *save) {
     if (--save->refs > 0)
         return;
+    lull_ckpt_t *ckpt = save->ckpt;
     lull__save_free_work(save);
     free(save->sentence);
-    free(save);
+    if (ckpt->spare != NULL) {
+        free(save);
+        return;
+    }
+    *save = (lull_ckpt_request_t){0};
+    ckpt->spare = save;
+    pthread_cond_broadcast(&ckpt->changed);
 }
 
 lull_ckpt_request_t *
@@ -261,7 +268,9 @@ static lull_status_t copy_options(lull_ckpt_t *ckpt,
         if (ckpt->cpus != NULL)
             memcpy(ckpt->cpus, options->cpus, bytes);
     }
-    if (ckpt->dir_path == NULL || (options->cpu_count && !ckpt->cpus))
+    ckpt->heard = calloc(options->world, sizeof *ckpt->heard);
+    if (ckpt->dir_path == NULL || ckpt->heard == NULL ||
+        (options->cpu_count && !ckpt->cpus))
         return lull__fail(LULL_ERR_NO_MEMORY, "opening %s", options->dir);
     if (options->run_id != NULL)
         strcpy(ckpt->run_id, options->run_id);
@@ -412,7 +421,9 @@ static lull_ckpt_t *create(void) {
     lull_ckpt_t *ckpt = calloc(1, sizeof *ckpt);
     if (ckpt == NULL)
         return NULL;
-    if (lull__cond_init(&ckpt->changed) != 0) {
+    ckpt->spare = calloc(1, sizeof *ckpt->spare);
+    if (ckpt->spare == NULL || lull__cond_init(&ckpt->changed) != 0) {
+        free(ckpt->spare);
         free(ckpt);
         return NULL;
     }
@@ -538,6 +549,8 @@ void lull_ckpt_destroy(lull_ckpt_t *ckpt) {
     free(ckpt->place_names);
     free(ckpt->place_of);
     free(ckpt->cpus);
+    free(ckpt->heard);
+    free(ckpt->spare);
     free(ckpt->dir_path);
     pthread_cond_destroy(&ckpt->landed_changed);
     pthread_cond_destroy(&ckpt->changed);

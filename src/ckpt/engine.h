@@ -166,6 +166,7 @@ struct lull_ckpt {
     char **place_names;
     uint32_t *place_of; /* [world] */
     uint32_t place_count;
+    bool *heard; /* [world] rank 0: who spoke in this round */
     lull__ring_t *ring;
     lull__chunk_t *chunks; /* one for each slot of the ring */
     lull__io_queue_t *queue;
@@ -186,6 +187,8 @@ struct lull_ckpt {
     pthread_mutex_t lock; /* guards all below, and requests as said there */
     pthread_cond_t changed;
     lull_ckpt_request_t *pending, **pending_tail; /* not over, by number */
+    lull_ckpt_request_t *spare; /* for a save that finds no memory for one: the
+                                   others are to be told; NULL: in use */
     unsigned pending_count;
     uint64_t next_number;
     bool closed, cancel, stop;

@@ -5,7 +5,6 @@
 #include "engine.h"
 #include "json.h"
 #include "names.h"
-#include "note.h"
 
 #define STATE_MAX ((size_t)1 << 20) /* bytes of host state a save */
 
@@ -340,39 +339,37 @@ static void enqueue(lull_ckpt_t *ckpt, lull_ckpt_request_t *save) {
     pthread_mutex_unlock(&ckpt->lock);
 }
 
-/* No memory even for the request: the others must still be told. */
-static lull_status_t skip_number(lull_ckpt_t *ckpt) {
-    lull__entry_name_t name;
-    lull__note_t note = {.kind = "abort", .status = LULL_ERR_NO_MEMORY};
+/* A request; the spare one where there is no memory, so that the others learn
+ * of it as they do of any failure. */
+static lull_ckpt_request_t *new_request(lull_ckpt_t *ckpt,
+                                        lull_status_t *status) {
+    lull_ckpt_request_t *save = calloc(1, sizeof *save);
+    *status = LULL_OK;
+    if (save != NULL)
+        return save;
     pthread_mutex_lock(&ckpt->lock);
-    note.number = ckpt->next_number++;
+    while (ckpt->spare == NULL) /* until that save is over */
+        pthread_cond_wait(&ckpt->changed, &ckpt->lock);
+    save = ckpt->spare;
+    ckpt->spare = NULL;
     pthread_mutex_unlock(&ckpt->lock);
-    note.rank = ckpt->options.rank;
-    memcpy(note.run_id, ckpt->run_id, sizeof note.run_id);
-    strcpy(note.text, "no memory to begin a save");
-    if (ckpt->leads)
-        lull__note_verdict(name, ckpt->run_id, note.number);
-    else
-        lull__note_abort(name, ckpt->run_id, note.number, note.rank);
-    if (ckpt->leads)
-        strcpy(note.kind, "verdict");
-    if (ckpt->lull_dir.fd >= 0)
-        (void)lull__note_write(&ckpt->lull_dir, name, &note);
-    return lull__fail(LULL_ERR_NO_MEMORY, "lull_ckpt_save: %s", note.text);
+    *status = lull__fail(LULL_ERR_NO_MEMORY, "lull_ckpt_save: no memory to "
+                                             "begin a save");
+    return save;
 }
 
 static lull_status_t queue_save(lull_ckpt_t *ckpt, const lull_ckpt_save_t *from,
                                 lull_ckpt_request_t **out) {
-    lull_ckpt_request_t *save = calloc(1, sizeof *save);
-    if (save == NULL)
-        return skip_number(ckpt);
+    lull_status_t status;
+    lull_ckpt_request_t *save = new_request(ckpt, &status);
     save->ckpt = ckpt;
     save->refs = 2; /* the engine's and the caller's */
     save->dir = (lull__dir_t)LULL__DIR_CLOSED;
     save->step = from->step;
     save->parent_seq = from->parent_seq;
     save->at.queued_s = lull__now();
-    lull_status_t status = describe(save, from);
+    if (status == LULL_OK)
+        status = describe(save, from);
     if (status != LULL_OK) {
         save->reported = true; /* by this very call */
         lull__save_fail(save, status);

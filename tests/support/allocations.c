@@ -19,14 +19,9 @@ uint64_t allocations_count(void) {
     return __atomic_load_n(&count, __ATOMIC_SEQ_CST);
 }
 
-void (*allocations_failed)(void);
-
 static bool refuse(void) {
-    bool fails = __atomic_add_fetch(&count, 1, __ATOMIC_SEQ_CST) ==
-                 __atomic_load_n(&fail_at, __ATOMIC_SEQ_CST);
-    if (fails && allocations_failed != NULL)
-        allocations_failed();
-    return fails;
+    return __atomic_add_fetch(&count, 1, __ATOMIC_SEQ_CST) ==
+           __atomic_load_n(&fail_at, __ATOMIC_SEQ_CST);
 }
 
 uint64_t allocations_held(uint64_t *most) {

@@ -12,9 +12,6 @@
  * whether the one that was to fail before was reached. */
 bool allocations_arm(uint64_t n);
 
-/* Called when it fails, by who asked for it. NULL: nothing is. */
-extern void (*allocations_failed)(void);
-
 /* So far since then. */
 uint64_t allocations_count(void);
 

@@ -528,9 +528,9 @@ static bool one_fails(uint64_t n, bool memory) {
     lull_ckpt_id_t id;
     bool saved[WORLD], told = false, hit;
     use_places(2);
+    /* With a timeout that nobody waits for: what failed is told at once. */
     open_all(ranks, "run", 1);
     commit_all(ranks, 1);
-    test_clock_may_hurry(memory);
     if (memory)
         allocations_arm(n);
     else
@@ -543,7 +543,6 @@ static bool one_fails(uint64_t n, bool memory) {
             lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
         told |= saved[r] && status == LULL_OK;
     }
-    test_clock_may_hurry(false);
     hit = allocations_arm(0);
     if (!memory)
         hit = faultio_hit(&fault);
@@ -577,11 +576,42 @@ static void any_allocation_may_fail(void **state) {
     (void)state;
     uint64_t n = 1;
     faultio_init(&fault);
-    /* A message that found no memory is waited for in vain. */
-    allocations_failed = test_clock_hurry;
     while (one_fails(n, true))
-        n += 1 + n / 40;
+        n++;
     assert_true(n > 40);
+}
+
+/* Not even for the request, twice: the others are told, and at once. */
+static void a_save_without_memory_is_told(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(2);
+    open_all(ranks, "run", 0);
+    for (uint32_t poor = 0; poor < WORLD; poor += 3) {
+        for (unsigned i = 0; i < 2; i++) {
+            allocations_arm(1);
+            assert_fails(save_part(ranks[poor], 1, poor), LULL_ERR_NO_MEMORY,
+                         "no memory to begin");
+            allocations_arm(0);
+            for (uint32_t r = 0; r < WORLD; r++)
+                if (r != poor)
+                    assert_ok(save_part(ranks[r], 1, r));
+        }
+        for (uint32_t r = 0; r < WORLD; r++) {
+            lull_status_t status =
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
+            if (r == poor) /* it was told by the call */
+                assert_int_equal(status, LULL_OK);
+            else
+                assert_fails(status, LULL_ERR_ABORTED, "no memory to begin");
+        }
+        /* The second failure of each is still to be told. */
+        for (uint32_t r = 0; r < WORLD; r++)
+            (void)lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER);
+        commit_all(ranks, 2 + poor);
+    }
+    close_all(ranks);
+    assert_loads(5);
 }
 
 static void at_step(char path[400], uint32_t rank, unsigned step) {
@@ -642,6 +672,7 @@ int main(void) {
         TEST(what_is_published_in_one_place_is_older),
         TEST(any_call_may_fail),
         TEST(any_allocation_may_fail),
+        TEST(a_save_without_memory_is_told),
         TEST(retention_takes_what_another_place_has_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
