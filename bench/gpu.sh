@@ -23,13 +23,15 @@ while [ $# -gt 0 ]; do
     *) sed -n '2,13s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
     esac
 done
-programs=(test_cuda test_engine_cuda bench_gpu lull)
+tests=(test_cuda test_cuda_memory test_cuda_faults test_engine_cuda
+    test_engine_cuda_faults)
+programs=("${tests[@]}" bench_gpu lull)
 
 compile() {
     cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         -DLULL_MPI=OFF >"$build.log" 2>&1 &&
-        cmake --build "$build" --target test_cuda test_engine_cuda bench_gpu \
-            lull_program fake_cuda >>"$build.log" 2>&1 ||
+        cmake --build "$build" --target "${tests[@]}" bench_gpu lull_program \
+            fake_cuda >>"$build.log" 2>&1 ||
         { tail -20 "$build.log" && exit 1; }
 }
 
@@ -66,7 +68,7 @@ nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max
 sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1
 "$bin/lull" info | sed -n '/^devices/,/^$/p'
 failed=0
-for test in test_cuda test_engine_cuda; do
+for test in "${tests[@]}"; do
     echo "== $test"
     status=0
     LULL_TEST_CUDA=$mode timeout 50 "$bin/$test" >"$dir.$test.log" 2>&1 ||

@@ -129,6 +129,22 @@ void cuda_world_late_fill(lull_stream_t stream, double seconds, void *data,
         CHECK(cuMemsetD8Async((uintptr_t)data, value, bytes, stream.handle));
 }
 
+static void await(void *go) {
+    while (!__atomic_load_n((bool *)go, __ATOMIC_SEQ_CST))
+        sleep_ms((void *)1);
+}
+
+void cuda_world_hold(lull_stream_t stream, bool *go) {
+    CHECK(cuLaunchHostFunc(stream.handle, await, go));
+}
+
+void cuda_world_assert_empty(void) {
+    fake_cuda_live_t live;
+    world.fake->live(&live);
+    assert_int_equal(live.contexts, 1);
+    assert_int_equal(live.blocks, 0);
+}
+
 void cuda_world_sync(lull_stream_t stream) {
     CHECK(cuStreamSynchronize(stream.handle));
 }

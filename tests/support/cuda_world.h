@@ -60,6 +60,10 @@ void cuda_world_stream_destroy(lull_stream_t stream);
  * to it: a late kernel. NULL data: only the wait. */
 void cuda_world_late_fill(lull_stream_t stream, double seconds, void *data,
                           unsigned char value, size_t bytes);
+/* What is queued on the stream behind this waits until *go is true; atomic. */
+void cuda_world_hold(lull_stream_t stream, bool *go);
+/* Of the fake: only the test's own context lives. */
+void cuda_world_assert_empty(void);
 void cuda_world_sync(lull_stream_t stream);
 void cuda_world_write(void *to, const void *from, size_t bytes);
 void cuda_world_read(void *to, const void *from, size_t bytes);
