@@ -266,20 +266,11 @@ static lull_status_t set_zfp(parser_t *p, unsigned role, word_t rate) {
     char spec[LULL__SPEC_MAX];
     if (!is_rate(rate))
         return complain(p, LULL_ERR_INVALID, rate.at, "a rate was expected");
-    int n = snprintf(spec, sizeof spec, "zfp:%.*s", (int)rate.size, rate.at);
-    parser_t inner = {spec, p->out, 0};
-    lull_status_t status = set_rules(&inner, role, (word_t){spec, (size_t)n});
+    snprintf(spec, sizeof spec, "zfp:%.*s", (int)rate.size, rate.at);
+    lull_status_t status = settle(p, rate, spec);
     if (status == LULL_OK)
-        return status;
-    char why[160];
-    snprintf(why, sizeof why, "%.150s", lull_last_error());
-    return complain(p, status, rate.at, why);
-}
-
-static lull_status_t set_lossless(parser_t *p, unsigned role) {
-    static const char mpc[] = "mpc";
-    parser_t inner = {mpc, p->out, 0};
-    return set_rules(&inner, role, (word_t){mpc, sizeof mpc - 1});
+        set_one(p, role, spec);
+    return status;
 }
 
 static lull_status_t set_mzhybrid(parser_t *p, word_t w, word_t args) {
@@ -288,8 +279,8 @@ static lull_status_t set_mzhybrid(parser_t *p, word_t w, word_t args) {
     word_t rate = {"8", 1};
     (void)w;
     lull_status_t status = set_zfp(p, LULL_ROLE_DP, args.at ? args : rate);
-    for (unsigned i = 0; i < 3 && status == LULL_OK; i++)
-        status = set_lossless(p, lossless[i]);
+    for (unsigned i = 0; i < 3; i++)
+        set_one(p, lossless[i], "mpc");
     return status;
 }
 

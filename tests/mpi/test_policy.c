@@ -13,6 +13,10 @@ static void refused(const char *text, lull_status_t status, unsigned at) {
     if (strstr(lull_last_error(), text) == NULL)
         test_fail(__FILE__, __LINE__, "'%s' does not show '%s'",
                   lull_last_error(), text);
+    const char *first = strstr(lull_last_error(), "character ");
+    if (strstr(first + 1, "character ") != NULL)
+        test_fail(__FILE__, __LINE__, "'%s' names two places",
+                  lull_last_error());
 }
 
 static void accepted(const char *text, const char *canonical) {
@@ -225,6 +229,9 @@ int main(int argc, char **argv) {
     refused("bf16:3", LULL_ERR_INVALID, 5);
     refused("mzhybrid:", LULL_ERR_INVALID, 10);
     refused("zhybrid:,8", LULL_ERR_INVALID, 9);
+    refused("mzhybrid:99", LULL_ERR_INVALID, 10);
+    refused("zhybrid:99,8", LULL_ERR_INVALID, 9);
+    refused("zhybrid:16,99", LULL_ERR_INVALID, 12);
     refused("mxhybrid:8", LULL_ERR_INVALID, 9);
     refused("none;min=12k", LULL_ERR_INVALID, 12);
     refused("none;min=", LULL_ERR_INVALID, 10);
