@@ -43,6 +43,8 @@ extern "C" {
  * took what has come); and once cancelled() is true it does what needs no
  * waiting and returns LULL_ERR_CANCELLED. Any failure fails the save, or the
  * open, on all ranks that learn of it; no rank hangs longer than its timeouts.
+ * Where a function of lull's failed in the callback, what it left for
+ * lull_last_error() is in the sentence of that failure, else the status's text.
  *
  * Threads: called by lull_ckpt_open() in the caller's thread, then from one
  * background thread, beside whatever the caller does: over MPI that needs

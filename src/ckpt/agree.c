@@ -120,6 +120,7 @@ static void hear_rank(const lull_ckpt_agree_t *call, uint32_t rank,
                       const void *data, uint64_t bytes) {
     hearing_t *hearing = call->engine;
     const unsigned char *body;
+    char said[LULL__SENTENCE_MAX]; /* by the callback, so far */
     lull__note_t note;
     bool *heard = hearing->ckpt->heard;
     if (rank >= call->world || heard[rank])
@@ -136,9 +137,11 @@ static void hear_rank(const lull_ckpt_agree_t *call, uint32_t rank,
         return;
     }
     uint64_t n = bytes - (uint64_t)(body - (const unsigned char *)data);
+    strcpy(said, lull_last_error());
     lull_status_t status = take_body(hearing, rank, body, n);
     if (status != LULL_OK)
         keep_failure(hearing, rank, status, lull_last_error());
+    lull__error_set(said);
 }
 
 /* A NUL that does not count. */
@@ -204,24 +207,34 @@ static lull_status_t call_back(hearing_t *hearing, lull_ckpt_agree_op_t op,
     return options->agree(options->agree_ctx, &call);
 }
 
+/* What a call that ended so says of it: its own sentence, if it left one. A
+ * message that did not come though all went well is a peer's. */
+static void quote(lull_status_t called, char why[LULL__SENTENCE_MAX]) {
+    const char *said = called == LULL_OK ? "" : lull_last_error();
+    lull_status_t status = called == LULL_OK ? LULL_ERR_PEER : called;
+    snprintf(why, LULL__SENTENCE_MAX, "%.700s",
+             said[0] != '\0' ? said : lull_status_text(status));
+}
+
 /* ---- rank 0 ---- */
 
 static void tell_missing(hearing_t *hearing, lull_status_t called) {
     uint32_t rank = 0;
-    char text[256];
+    char why[LULL__SENTENCE_MAX], text[LULL__SENTENCE_MAX];
+    quote(called, why);
     if (called == LULL_OK)
         called = LULL_ERR_PEER;
     while (hearing->missing > 0 && hearing->ckpt->heard[rank])
         rank++;
     if (hearing->missing == 0)
-        snprintf(text, sizeof text, "%s, though all ranks answered (%s)",
-                 lull_status_text(called), hearing->round->kind);
+        snprintf(text, sizeof text, "%.700s, though all ranks answered (%s)",
+                 why, hearing->round->kind);
     else
         snprintf(text, sizeof text,
-                 "%s; %" PRIu32 " of %" PRIu32
+                 "%.700s; %" PRIu32 " of %" PRIu32
                  " ranks did not answer, the first is rank %" PRIu32 " (%s)",
-                 lull_status_text(called), hearing->missing,
-                 hearing->ckpt->options.world, rank, hearing->round->kind);
+                 why, hearing->missing, hearing->ckpt->options.world, rank,
+                 hearing->round->kind);
     /* A rank that said why comes before those that said nothing. */
     keep_failure(hearing, UINT32_MAX, called, text);
 }
@@ -301,21 +314,22 @@ static lull_status_t lead(hearing_t *hearing, const message_t *message,
 
 static lull_status_t follow(hearing_t *hearing, const message_t *message,
                             lull_status_t mine) {
-    char own[LULL__SENTENCE_MAX];
+    char own[LULL__SENTENCE_MAX], why[LULL__SENTENCE_MAX];
     snprintf(own, sizeof own, "%s", lull_last_error());
     lull_status_t called = call_back(hearing, LULL_CKPT_GATHER, message);
     if (called == LULL_OK)
         called = call_back(hearing, LULL_CKPT_SPREAD, NULL);
+    quote(called, why);
     if (mine != LULL_OK) {
         lull__error_set(own);
         return mine;
     }
     if (!hearing->spoken)
-        return lull__fail(
-            called == LULL_ERR_CANCELLED ? LULL_ERR_CANCELLED
-                                         : LULL_ERR_OUTCOME_UNKNOWN,
-            "agree: rank 0 gave no answer (%s): %s", hearing->round->kind,
-            lull_status_text(called != LULL_OK ? called : LULL_ERR_PEER));
+        return lull__fail(called == LULL_ERR_CANCELLED
+                              ? LULL_ERR_CANCELLED
+                              : LULL_ERR_OUTCOME_UNKNOWN,
+                          "agree: rank 0 gave no answer (%s): %.700s",
+                          hearing->round->kind, why);
     if (hearing->status != LULL_OK)
         return lull__fail(hearing->status, "%s", hearing->text);
     return LULL_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/thread.h"
 #include "test.h"
 
@@ -23,6 +24,7 @@ void agree_room_reset(agree_room_t *room) {
         free(message);
     }
     room->calls = room->cut_at = 0;
+    room->says = NULL;
     room->deaf = UINT32_MAX;
     room->hurt = UINT32_MAX;
     pthread_mutex_unlock(&room->lock);
@@ -131,6 +133,8 @@ lull_status_t agree_room_call(void *ctx, const lull_ckpt_agree_t *call) {
             call->take(call, r, message->data, message->bytes);
     }
     forget_before(room, call->round);
+    if (status != LULL_OK && room->says != NULL)
+        lull__error_set(room->says);
     pthread_mutex_unlock(&room->lock);
     return status;
 }

@@ -18,12 +18,13 @@ typedef struct agree_room {
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
     agree_message_t *messages;
-    uint64_t calls;  /* so far, of all ranks */
-    uint64_t cut_at; /* the call, from 1, from which on none gets through; 0:
-                        none */
-    uint32_t deaf;   /* this rank's calls end only with their timeout;
-                        UINT32_MAX: none */
-    uint64_t hurt;   /* flips a byte of each message of this rank; as deaf */
+    uint64_t calls;   /* so far, of all ranks */
+    uint64_t cut_at;  /* the call, from 1, from which on none gets through; 0:
+                         none */
+    const char *says; /* by a call that fails, as its sentence; NULL: nothing */
+    uint32_t deaf;    /* this rank's calls end only with their timeout;
+                         UINT32_MAX: none */
+    uint64_t hurt;    /* flips a byte of each message of this rank; as deaf */
 } agree_room_t;
 
 void agree_room_init(agree_room_t *room);

@@ -465,6 +465,36 @@ static void the_line_is_cut_anywhere(void **state) {
             cut(at, step);
 }
 
+/* What the callback says of its failure is told by every rank; where it says
+ * nothing, what its status says. */
+static void a_callback_is_quoted(void **state) {
+    (void)state;
+    static const char *const says[] = {"the cable was pulled", NULL};
+    for (unsigned i = 0; i < 2; i++) {
+        lull_ckpt_t *ranks[WORLD];
+        use_places(2);
+        open_all(ranks, "run", 0);
+        commit_all(ranks, 1);
+        pthread_mutex_lock(&room.lock);
+        room.cut_at = room.calls + 1;
+        room.says = says[i];
+        pthread_mutex_unlock(&room.lock);
+        save_all(ranks, 2);
+        for (uint32_t r = 0; r < WORLD; r++) {
+            assert_int_not_equal(
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                LULL_OK);
+            assert_non_null(
+                strstr(lull_last_error(),
+                       says[i] ? says[i] : lull_status_text(LULL_ERR_IO)));
+        }
+        destroy_all(ranks);
+        agree_room_reset(&room);
+        test_dir_drop(base);
+        assert_int_equal(mkdir(base, 0777), 0);
+    }
+}
+
 /* ---- a place cannot give step 2 its name ---- */
 
 static const char *refused; /* the place; atomic */
@@ -669,6 +699,7 @@ int main(void) {
         TEST(destroying_ends_waiting),
         TEST(an_open_that_fails_fails_for_all),
         TEST(the_line_is_cut_anywhere),
+        TEST(a_callback_is_quoted),
         TEST(what_is_published_in_one_place_is_older),
         TEST(any_call_may_fail),
         TEST(any_allocation_may_fail),
