@@ -54,11 +54,12 @@ extern "C" {
  * as lull_ckpt_save() always is.
  *
  * A restart finds in each place what it has, and takes the newest seq that all
- * have: the lowest of lull_ckpt_find() over ranks, then again below it
- * (before_seq) until all find the same; after lull_ckpt_open(), which completes
- * what a crash left half published. Directories that were mixed up have the
- * same seq of different runs: all open rank 0's id, origin and all, else it
- * goes on below it. */
+ * have: the lowest of lull_ckpt_find() (with tiers lull_ckpt_find_in(), each
+ * rank its own directory first) over ranks, then again below it (before_seq)
+ * until all find the same; after lull_ckpt_open(), which completes what a crash
+ * left half published. Directories that were mixed up have the same seq of
+ * different runs: all open rank 0's id, origin and all, else it goes on below
+ * it. */
 typedef enum lull_ckpt_agree_op {
     LULL_CKPT_GATHER = 0,
     LULL_CKPT_SPREAD = 1

@@ -54,7 +54,9 @@ typedef enum lull_ckpt_mode {
 
 /* A slower directory behind the first one. Rank 0 copies there in the
  * background what is committed in the tier before it: a drained checkpoint has
- * the same seq and step, and is committed there or absent. */
+ * the same seq and step, and is committed there or absent. From the places of
+ * `agree` each copies its own part to the first slower tier, where they are one
+ * checkpoint: whole for any reader, each replica once. */
 #define LULL_CKPT_TIERS_MAX 7
 typedef struct lull_ckpt_tier {
     size_t size;         /* sizeof(lull_ckpt_tier_t); the stride of arrays */
@@ -64,7 +66,9 @@ typedef struct lull_ckpt_tier {
     uint32_t files;      /* the ranks' data files are merged into so many, for
                             file systems that suffer from many; 0: as they are.
                             More than there are ranks: one a rank. A header past
-                            25 MB still begins another file */
+                            25 MB still begins another file. A place of `agree`
+                            has one at least for each of its runs of ranks that
+                            follow each other */
 } lull_ckpt_tier_t;
 
 #define LULL_CKPT_TIER_INIT \
@@ -112,7 +116,8 @@ typedef struct lull_ckpt_options {
      * `dir`. Rank 0 drains, the newest first, what the retention of a slower
      * tier would keep; until then no retention deletes it. A tier that fails
      * stops nothing: it is tried again after a while and after the next
-     * commit. */
+     * commit. With `agree` as many on all ranks; a place that copies nothing
+     * for commit_timeout_s fails the drain. */
     const lull_ckpt_tier_t *tiers;
     size_t tier_count;       /* at most LULL_CKPT_TIERS_MAX */
     uint32_t encode_threads; /* with `codec`; the bytes are the same. 0: 1 */
@@ -220,7 +225,7 @@ LULL_API lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
                                                 int64_t timeout_ms);
 
 /* Every committed checkpoint that a tier wants is committed there, too. Only
- * rank 0 drains: on others nothing is waited for. Saves still pending are not
+ * rank 0 knows: on others nothing is waited for. Saves still pending are not
  * waited for. Any other failure than LULL_ERR_TIMEOUT is that of the last try
  * of a checkpoint that is not drained yet; it is tried again later. */
 LULL_API lull_status_t lull_ckpt_wait_drained(lull_ckpt_t *ckpt,
@@ -270,7 +275,8 @@ typedef struct lull_ckpt_stats {
     uint64_t buffer_peak;                      /* most of it in use at once */
     int64_t bytes_saved; /* by codecs: raw bytes less stored ones */
     double encode_s;     /* busy coding */
-    /* Of tiers, on rank 0. A checkpoint that is drained to two counts twice. */
+    /* Of tiers, on rank 0. A checkpoint that is drained to two counts twice. Of
+     * another place of `agree`, on who leads it: but `drained`, of its part. */
     uint64_t drained, drain_failed; /* copies committed; tries that failed */
     uint64_t drain_pending;         /* copies still to be made */
     uint64_t drain_bytes;           /* read from faster tiers so far */
@@ -283,7 +289,10 @@ LULL_API lull_status_t lull_ckpt_stats(lull_ckpt_t *ckpt,
 
 /* Waits for every save and every drain, stops the threads and reports the
  * first failure no wait has reported; if there is none, that of a tier which
- * does not have what it should: the next open takes that up. Afterwards only
+ * does not have what it should: the next open takes that up. Where places of
+ * `agree` drain, who leads one goes on until its part is drained or rank 0 has
+ * closed, but no longer than commit_timeout_s after rank 0's last sign of life:
+ * LULL_ERR_TIMEOUT names what is not drained. Afterwards only
  * destroy, requests' destroy, lull_ckpt_test and lull_ckpt_stats may be called.
  * Blocks. */
 LULL_API lull_status_t lull_ckpt_close(lull_ckpt_t *ckpt);

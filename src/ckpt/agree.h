@@ -6,8 +6,8 @@
 #include "engine.h"
 #include "manifest.h"
 
-/* Rounds of an open, then of each save. */
-#define LULL__AGREE_OPEN_ROUNDS 4u
+/* Rounds of an open (the last only with tiers), then of each save. */
+#define LULL__AGREE_OPEN_ROUNDS 5u
 #define LULL__AGREE_SAVE_ROUNDS 3u
 
 /* One round: what every rank says goes to rank 0, what rank 0 makes of it goes

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "collect.h"
 #include "note.h"
-#include "publish.h"
+#include "parts.h"
 
 #define VOTE_MAX ((uint64_t)1 << 36)
 
@@ -171,14 +171,40 @@ static void leave_note(lull_ckpt_request_t *save, lull_status_t status) {
     lull__error_set(note.text);
 }
 
-static lull_status_t agree_phase(committing_t *c, unsigned phase,
-                                 const char *kind, lull_status_t mine,
+static lull_status_t agree_ready(committing_t *c, lull_status_t mine,
                                  bool *agreed) {
-    lull__agree_round_t round = {.number = round_of(c->save, phase),
-                                 .kind = kind};
+    lull__agree_round_t round = {.number = round_of(c->save, 1),
+                                 .kind = "ready"};
     lull_status_t status = lull__agree_round(c->save->ckpt, &round, mine);
     free(round.answer.data);
     *agreed = round.agreed;
+    return as_aborted(c->save, status, round.own);
+}
+
+/* Rank 0: what slower tiers want now. That it cannot be told is no reason to
+ * fail what is published. */
+static lull_status_t decide_done(void *ctx, lull__memory_t *answer) {
+    committing_t *c = ctx;
+    lull__history_row_t row = lull__history_row(&c->manifest);
+    if (lull__parts_wanted_print(c->save->ckpt->tiers, &row, answer) == LULL_OK)
+        return LULL_OK;
+    lull__log(LULL_LOG_WARN, "places cannot be told what is to be drained: %s",
+              lull_last_error());
+    free(answer->data);
+    *answer = (lull__memory_t){0};
+    return LULL_OK;
+}
+
+/* With the answer: to be freed. */
+static lull_status_t agree_done(committing_t *c, lull_status_t mine,
+                                lull__memory_t *answer) {
+    const lull_ckpt_t *ckpt = c->save->ckpt;
+    lull__agree_round_t round = {
+        .number = round_of(c->save, 2), .kind = "done", .ctx = c};
+    if (ckpt->options.rank == 0 && ckpt->tiers != NULL)
+        round.decide = decide_done;
+    lull_status_t status = lull__agree_round(c->save->ckpt, &round, mine);
+    *answer = round.answer;
     return as_aborted(c->save, status, round.own);
 }
 
@@ -195,21 +221,45 @@ static lull_status_t in_doubt(const lull_ckpt_request_t *save,
                       save->step, why);
 }
 
+/* Published everywhere: what slower tiers want is kept from now on. */
+static void settle(committing_t *c, lull__memory_t *answer) {
+    lull_ckpt_t *ckpt = c->save->ckpt;
+    lull__publish_settle(&c->place, &c->manifest);
+    if (ckpt->tiers != NULL && ckpt->tiers->follows &&
+        lull__parts_wanted_take(ckpt->tiers, answer->data) != LULL_OK)
+        lull__log(LULL_LOG_WARN, "what is to be drained is not known: %s",
+                  lull_last_error());
+}
+
 /* From rank 0's "go" on it is published wherever it can be. */
 static lull_status_t publish(committing_t *c, bool *keep) {
     lull_ckpt_request_t *save = c->save;
     lull_ckpt_t *ckpt = save->ckpt;
     lull_status_t mine = LULL_OK;
-    bool agreed;
+    lull__memory_t answer;
     if (ckpt->leads)
         mine = lull__publish_install(&c->place, &c->manifest, true);
     *keep = true;
-    lull_status_t status = agree_phase(c, 2, "done", mine, &agreed);
+    lull_status_t status = agree_done(c, mine, &answer);
     if (status == LULL_OK && ckpt->leads)
-        lull__publish_settle(&c->place, &c->manifest);
+        settle(c, &answer);
     if (status == LULL_OK)
         *keep = false;
+    free(answer.data);
     return in_doubt(save, status, mine);
+}
+
+/* The history has the old checkpoint of this step until it is settled: till
+ * then the drainer must not take the new one for it. */
+static lull_status_t publish_alone(committing_t *c, bool *keep) {
+    lull__tiers_t *tiers = c->save->ckpt->tiers;
+    if (tiers == NULL)
+        return publish(c, keep);
+    c->place.lock = &tiers->lock;
+    pthread_mutex_lock(&tiers->naming);
+    lull_status_t status = publish(c, keep);
+    pthread_mutex_unlock(&tiers->naming);
+    return status;
 }
 
 static lull_status_t commit(committing_t *c, bool *keep) {
@@ -228,9 +278,9 @@ static lull_status_t commit(committing_t *c, bool *keep) {
         return status;
     if (mine == LULL_OK && ckpt->leads)
         mine = lull__publish_prepare(&c->place, &c->manifest);
-    status = agree_phase(c, 1, "ready", mine, &agreed);
+    status = agree_ready(c, mine, &agreed);
     if (agreed)
-        return publish(c, keep);
+        return publish_alone(c, keep);
     /* Ready and told nothing: it may be published elsewhere. */
     *keep = mine == LULL_OK && status == LULL_ERR_OUTCOME_UNKNOWN;
     return status;

@@ -10,6 +10,7 @@
 #include "json.h"
 #include "lock.h"
 #include "note.h"
+#include "parts.h"
 
 typedef struct opening {
     lull_ckpt_t *ckpt;
@@ -80,11 +81,14 @@ static lull_status_t decide_run(void *ctx, lull__memory_t *answer) {
 
 static lull_status_t take_world(void *ctx, uint32_t rank, char *body,
                                 uint64_t bytes) {
-    uint64_t world;
+    uint64_t world, tiers;
     (void)rank;
     (void)bytes;
-    if (!next_number(&body, &world))
+    if (!next_number(&body, &world) || !next_number(&body, &tiers))
         return bad_message();
+    if (tiers != ((opening_t *)ctx)->ckpt->options.tier_count)
+        return lull__fail(LULL_ERR_MISMATCH,
+                          "it says that there are %" PRIu64 " tiers", tiers);
     if (world != ((opening_t *)ctx)->ckpt->options.world)
         return lull__fail(LULL_ERR_MISMATCH,
                           "it says that there are %" PRIu64 " ranks", world);
@@ -93,8 +97,9 @@ static lull_status_t take_world(void *ctx, uint32_t rank, char *body,
 
 static lull_status_t agree_run(opening_t *opening, lull_status_t mine) {
     lull_ckpt_t *ckpt = opening->ckpt;
-    char body[16];
-    int n = snprintf(body, sizeof body, "%" PRIu32 "\n", ckpt->options.world);
+    char body[32];
+    int n = snprintf(body, sizeof body, "%" PRIu32 "\n%zu\n",
+                     ckpt->options.world, ckpt->options.tier_count);
     lull__agree_round_t round = {.number = 0,
                                  .kind = "hello",
                                  .body = body,
@@ -320,6 +325,35 @@ static void tell_places(const lull_ckpt_t *ckpt) {
                   ckpt->options.world, ckpt->place_count, ckpt->place_names[0]);
 }
 
+/* Rank 0: what slower tiers want. */
+static lull_status_t decide_begin(void *ctx, lull__memory_t *answer) {
+    const lull_ckpt_t *ckpt = ((opening_t *)ctx)->ckpt;
+    return ckpt->tiers != NULL
+               ? lull__parts_wanted_print(ckpt->tiers, NULL, answer)
+               : LULL_OK;
+}
+
+/* All but rank 0, which has opened the tiers. */
+static lull_status_t follow_tiers(lull_ckpt_t *ckpt, char *wanted) {
+    lull_status_t status = lull__tiers_probe(ckpt);
+    if (status == LULL_OK && ckpt->leads)
+        status = lull__tiers_follow(ckpt);
+    return status == LULL_OK && ckpt->leads
+               ? lull__parts_wanted_take(ckpt->tiers, wanted)
+               : status;
+}
+
+static lull_status_t agree_tiers(lull_ckpt_t *ckpt, char *wanted) {
+    if (ckpt->options.tier_count == 0)
+        return LULL_OK;
+    lull__agree_round_t round = {.number = 4, .kind = "tiers"};
+    lull_status_t status = lull__agree_round(
+        ckpt, &round,
+        ckpt->options.rank > 0 ? follow_tiers(ckpt, wanted) : LULL_OK);
+    free(round.answer.data);
+    return status;
+}
+
 static lull_status_t begin(opening_t *opening) {
     lull_ckpt_t *ckpt = opening->ckpt;
     lull_status_t status = opening->mine;
@@ -330,8 +364,15 @@ static lull_status_t begin(opening_t *opening) {
         status = lull__sweep(&ckpt->dir, &ckpt->lull_dir, ckpt->run_id, true);
     if (status == LULL_OK && ckpt->leads)
         lull__spares_make(&ckpt->lull_dir, ckpt->run_id);
-    lull__agree_round_t round = {.number = 3, .kind = "begin"};
+    if (status == LULL_OK && ckpt->options.rank == 0 &&
+        ckpt->options.tier_count > 0)
+        status = lull__tiers_open(ckpt);
+    lull__agree_round_t round = {.number = 3, .kind = "begin", .ctx = opening};
+    if (ckpt->options.rank == 0)
+        round.decide = decide_begin;
     status = lull__agree_round(ckpt, &round, status);
+    if (status == LULL_OK)
+        status = agree_tiers(ckpt, round.answer.data);
     free(round.answer.data);
     if (status == LULL_OK)
         tell_places(ckpt);

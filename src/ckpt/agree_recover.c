@@ -273,10 +273,11 @@ static lull_status_t add_history(const lull__recover_t *complete,
         lull__log(LULL_LOG_WARN,
                   "%s/%s is left alone%s: not every place has its part of it",
                   dir->path, name, found ? " until retention takes it" : "");
-    return found ? lull__history_put(
-                       history, &(lull__history_row_t){row.seq, row.step,
-                                                       row.tag, false, !whole})
-                 : LULL_OK;
+    return found
+               ? lull__history_put(
+                     history, &(lull__history_row_t){row.seq, row.step, row.tag,
+                                                     false, !whole, false})
+               : LULL_OK;
 }
 
 /* ".step-N.old-..." before ".step-N.partial-...": what was moved aside for a

@@ -200,7 +200,7 @@ static lull_status_t finish_file(void *ctx, unsigned worker, size_t task) {
     lull__carry_file_t *file = &carry->files[batch->first + task];
     (void)worker;
     lull_status_t status =
-        carry->merged ? make_header(carry, file) : copy_header(carry, file);
+        carry->made ? make_header(carry, file) : copy_header(carry, file);
     if (status == LULL_OK)
         status = lull__file_truncate(&file->plain,
                                      file->header_bytes + file->data_bytes);
@@ -373,7 +373,7 @@ static lull_status_t run_vote(lull__carry_t *carry, size_t index) {
         lull__file_open(carry->to, name, O_WRONLY | O_CREAT | O_TRUNC, &file);
     if (status != LULL_OK)
         return status;
-    if (carry->merged) {
+    if (carry->made) {
         status = make_vote(carry, vote, &file, row);
     } else {
         *row = carry->info->manifest.votes[index];
@@ -417,7 +417,8 @@ static lull_status_t check_space(const lull__carry_t *carry) {
     for (size_t i = 0; i < carry->file_count; i++)
         need += carry->files[i].header_bytes + carry->files[i].data_bytes;
     for (size_t i = 0; i < carry->info->rank_count; i++)
-        need += carry->info->manifest.votes[i].bytes;
+        if (!carry->info->ranks[i].elsewhere)
+            need += carry->info->manifest.votes[i].bytes;
     if (io->ops->space(io, carry->to->fd, &have) == 0 && have < need)
         return lull__fail(LULL_ERR_NO_SPACE,
                           "%s: %" PRIu64 " bytes are needed, %" PRIu64

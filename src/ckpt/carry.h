@@ -47,6 +47,10 @@ typedef struct lull__carry {
     const lull_ckpt_info_t *info;
     const lull__dir_t *to; /* an empty directory */
     uint32_t merge;        /* into so many; 0: as they are */
+    bool part; /* only what was written to the info's own place, and of things
+                  that each place has only one: all places' parts are a whole
+                  checkpoint of one directory, for which each gives no less than
+                  a vote for each run of ranks that follow each other */
     unsigned threads;
     lull__direct_writes_t *direct_writes; /* what is known of `to`'s disk */
     /* Told of bytes before they are written, may wait; false: cancelled. Any
@@ -54,7 +58,7 @@ typedef struct lull__carry {
     bool (*pace)(void *ctx, uint64_t bytes);
     void *ctx;
     /* The plan. */
-    bool merged;
+    bool made; /* files and votes are new, not copies */
     lull__carry_vote_t *votes;
     size_t vote_count;
     lull__carry_file_t *files;

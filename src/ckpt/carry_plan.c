@@ -90,6 +90,17 @@ static unsigned order_class(const lull__shard_t *shard) {
                                                                      : 4;
 }
 
+/* Each place has whole replicas, of which the first ones are the tensor, and
+ * the run's host state. */
+static bool is_spare(const lull__carry_t *carry, uint32_t rank,
+                     const lull__shard_t *shard) {
+    if (!carry->part)
+        return false;
+    return shard->kind == LULL__SHARD_TENSOR
+               ? shard->replica > 0
+               : shard->kind == LULL__SHARD_STATE && rank > 0;
+}
+
 /* The rows of a new vote: by class, in each as the ranks have them. */
 static void order_rows(lull__carry_t *carry, lull__carry_vote_t *vote) {
     size_t at[6] = {0};
@@ -100,6 +111,8 @@ static void order_rows(lull__carry_t *carry, lull__carry_vote_t *vote) {
             for (size_t i = 0; i < old->vote.shard_count; i++) {
                 const lull__shard_t *shard = &old->vote.shards[i];
                 unsigned class = order_class(shard);
+                if (is_spare(carry, old->vote.head.rank, shard))
+                    continue;
                 if (pass == 0) {
                     at[class + 1]++;
                     continue;
@@ -276,19 +289,42 @@ static lull_status_t alloc_hashes(lull__carry_t *carry) {
     return LULL_OK;
 }
 
+/* New votes [at, at + n) are of old ones [first, first + count). */
+static void share_out(lull__carry_t *carry, size_t n, size_t first,
+                      size_t count) {
+    for (size_t i = 0; i < n; i++) {
+        lull__carry_vote_t *vote = &carry->votes[carry->vote_count++];
+        vote->source = first + count * i / n;
+        vote->sources = first + count * (i + 1) / n - vote->source;
+    }
+}
+
+/* Of a place: a file is of ranks that follow each other. */
+static void share_out_part(lull__carry_t *carry) {
+    const lull__manifest_t *m = &carry->info->manifest;
+    size_t end, count = carry->info->rank_count;
+    for (size_t i = 0; i < count; i = end + 1) {
+        for (end = i; end < count && m->votes[end].place == m->here; end++)
+            ;
+        size_t n =
+            carry->merge == 0 ? end - i : (end - i) * carry->merge / count;
+        n = n < end - i ? n : end - i;
+        if (end > i)
+            share_out(carry, n > 0 ? n : 1, i, end - i);
+    }
+}
+
 /* Neighbouring ranks share a file. */
 static lull_status_t merge_votes(lull__carry_t *carry) {
     const lull_ckpt_info_t *info = carry->info;
-    size_t rows = 0, n = carry->vote_count;
+    size_t rows = 0;
     for (size_t i = 0; i < info->rank_count; i++)
         rows += info->ranks[i].vote.shard_count;
     carry->rows = calloc(rows + 1, sizeof *carry->rows);
     if (carry->rows == NULL)
         return no_memory(carry);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < carry->vote_count; i++) {
         lull__carry_vote_t *vote = &carry->votes[i];
-        vote->source = info->rank_count * i / n;
-        vote->sources = info->rank_count * (i + 1) / n - vote->source;
         vote->rank = info->ranks[vote->source].vote.head.rank;
         for (size_t v = 0; v < vote->sources; v++)
             vote->ranks += info->ranks[vote->source + v].vote.head.ranks;
@@ -303,18 +339,22 @@ static lull_status_t merge_votes(lull__carry_t *carry) {
 }
 
 lull_status_t lull__carry_plan(lull__carry_t *carry) {
-    size_t votes = carry->info->rank_count;
-    if (carry->info->elsewhere > 0)
+    const lull_ckpt_info_t *info = carry->info;
+    size_t votes = info->rank_count;
+    if (info->elsewhere > 0 && !carry->part)
         return lull__fail(LULL_ERR_UNSUPPORTED,
                           "%s: files of it are in other places",
-                          carry->info->dir.path);
-    carry->merged = carry->merge > 0 && carry->merge < votes &&
-                    carry->info->manifest.place_count == 0;
-    carry->vote_count = carry->merged ? carry->merge : votes;
-    carry->votes = calloc(carry->vote_count, sizeof *carry->votes);
+                          info->dir.path);
+    carry->made = carry->part || (carry->merge > 0 && carry->merge < votes &&
+                                  info->manifest.place_count == 0);
+    carry->votes = calloc(votes, sizeof *carry->votes);
     if (carry->votes == NULL)
         return no_memory(carry);
-    if (carry->merged)
+    if (carry->part)
+        share_out_part(carry);
+    else
+        share_out(carry, carry->made ? carry->merge : votes, 0, votes);
+    if (carry->made)
         return merge_votes(carry);
     lull_status_t status = LULL_OK;
     for (size_t i = 0; status == LULL_OK && i < votes; i++)

@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "carry.h"
 #include "engine.h"
-#include "publish.h"
-#include "tiers.h"
+#include "parts.h"
 
 #define BACK_OFF_S 1.0
 #define BACK_OFF_MAX_S 300.0
@@ -19,6 +18,8 @@ typedef struct job {
     lull__tiers_t *tiers;
     size_t from;
     lull__history_row_t row;
+    bool parts; /* other places have parts of it */
+    bool gone;  /* it is not where it was, or not all of it */
 } job_t;
 
 /* ---- choosing ---- */
@@ -41,7 +42,7 @@ static bool choose_from(lull__tiers_t *tiers, size_t from, job_t *job) {
                       to->dir->path);
             continue;
         }
-        *job = (job_t){tiers, from, *row};
+        *job = (job_t){tiers, from, *row, false, false};
         return true;
     }
     return false;
@@ -73,8 +74,7 @@ static bool choose(lull__tiers_t *tiers, const double *retry_s, job_t *job,
 
 /* ---- one drain ---- */
 
-/* Waits while the cap on writing wants it; not once the engine closes. */
-static bool pace(void *ctx, uint64_t bytes) {
+bool lull__drain_pace(void *ctx, uint64_t bytes) {
     lull_ckpt_t *ckpt = ctx;
     double until = bytes > 0 && ckpt->options.write_cap != 0
                        ? lull__io_queue_book(ckpt->queue, bytes)
@@ -85,11 +85,13 @@ static bool pace(void *ctx, uint64_t bytes) {
         (void)lull__cond_wait_until(&ckpt->changed, &ckpt->lock, until);
     bool go_on = !ckpt->cancel;
     pthread_mutex_unlock(&ckpt->lock);
+    if (go_on && ckpt->place_count > 1)
+        go_on = lull__parts_beat(ckpt->tiers);
     return go_on;
 }
 
 /* From an open checkpoint to a published one. */
-static lull_status_t copy(const job_t *job, const lull_ckpt_info_t *info,
+static lull_status_t copy(job_t *job, const lull_ckpt_info_t *info,
                           const lull__dir_t *partial, const char *name) {
     lull__tiers_t *tiers = job->tiers;
     lull__tier_t *to = &tiers->tiers[job->from + 1];
@@ -98,7 +100,8 @@ static lull_status_t copy(const job_t *job, const lull_ckpt_info_t *info,
                            .merge = to->files,
                            .threads = tiers->ckpt->options.flush_threads,
                            .direct_writes = &to->direct_writes,
-                           .pace = pace,
+                           .part = job->parts,
+                           .pace = lull__drain_pace,
                            .ctx = tiers->ckpt};
     lull__place_t place = {.dir = to->dir,
                            .partial = partial,
@@ -107,11 +110,16 @@ static lull_status_t copy(const job_t *job, const lull_ckpt_info_t *info,
                            .number = tiers->number,
                            .history = to->history,
                            .lock = &tiers->lock};
-    lull_status_t status = lull__carry_plan(&carry);
-    if (status == LULL_OK)
-        status = lull__carry_run(&carry);
-    if (status == LULL_OK)
-        status = lull__publish(&place, &carry.manifest);
+    lull_status_t status = LULL_OK;
+    if (job->parts) {
+        status = lull__parts_run(tiers, &carry, &place, &job->gone);
+    } else {
+        status = lull__carry_plan(&carry);
+        if (status == LULL_OK)
+            status = lull__carry_run(&carry);
+        if (status == LULL_OK)
+            status = lull__publish(&place, &carry.manifest);
+    }
     lull__carry_free(&carry);
     return status;
 }
@@ -120,8 +128,7 @@ static void keep_sentence(char out[LULL__SENTENCE_MAX]) {
     snprintf(out, LULL__SENTENCE_MAX, "%s", lull_last_error());
 }
 
-static lull_status_t into_partial(const job_t *job,
-                                  const lull_ckpt_info_t *info) {
+static lull_status_t into_partial(job_t *job, const lull_ckpt_info_t *info) {
     lull__tiers_t *tiers = job->tiers;
     lull__tier_t *to = &tiers->tiers[job->from + 1];
     lull__entry_name_t name;
@@ -164,8 +171,7 @@ static bool failed_before(lull__tiers_t *tiers, const lull__tier_t *tier) {
     return failed;
 }
 
-/* *gone: the checkpoint is not where it was, or not all of it. */
-static lull_status_t drain(const job_t *job, bool *gone) {
+static lull_status_t drain(job_t *job) {
     lull__tiers_t *tiers = job->tiers;
     const lull__tier_t *from = &tiers->tiers[job->from];
     lull__tier_t *to = &tiers->tiers[job->from + 1];
@@ -184,14 +190,15 @@ static lull_status_t drain(const job_t *job, bool *gone) {
     status = lull__reader_open(
         from->dir, home,
         (lull_ckpt_id_t){job->row.seq, job->row.step, job->row.origin}, &info);
-    *gone = status == LULL_ERR_NOT_FOUND;
+    job->gone = status == LULL_ERR_NOT_FOUND;
     if (status != LULL_OK)
         return status;
-    *gone = info->elsewhere > 0;
-    status = *gone ? lull__fail(LULL_ERR_NOT_FOUND,
-                                "%s: files of it are in other places",
-                                info->dir.path)
-                   : into_partial(job, info);
+    job->parts = lull__parts_has(tiers, job->from, info);
+    job->gone = info->elsewhere > 0 && !job->parts;
+    status = job->gone ? lull__fail(LULL_ERR_NOT_FOUND,
+                                    "%s: files of it are in other places",
+                                    info->dir.path)
+                       : into_partial(job, info);
     lull_ckpt_info_destroy(info);
     if (status == LULL_OK && is_newest(tiers, to, &job->row))
         lull__publish_latest(to->dir, job->row.step);
@@ -270,12 +277,11 @@ static void succeeded(const job_t *job, double seconds) {
               to->dir->path, seconds, again ? ": it works again" : "");
 }
 
-static void run(const job_t *job) {
+static void run(job_t *job) {
     lull__tiers_t *tiers = job->tiers;
     lull_ckpt_t *ckpt = tiers->ckpt;
     double begin = lull__now();
-    bool gone = false;
-    lull_status_t status = drain(job, &gone);
+    lull_status_t status = drain(job);
     double seconds = lull__now() - begin;
     pthread_mutex_lock(&ckpt->lock);
     ckpt->stats.drain_s += seconds;
@@ -283,11 +289,11 @@ static void run(const job_t *job) {
     pthread_mutex_unlock(&ckpt->lock);
     if (cancel && status != LULL_OK)
         return;
-    if (gone || is_final(status))
+    if (job->gone || is_final(status))
         mark_row(job, true);
     if (status == LULL_OK)
         succeeded(job, seconds);
-    else if (gone)
+    else if (job->gone)
         lull__log(LULL_LOG_WARN, "not drained: %s", lull_last_error());
     else
         failed(job, status);
@@ -362,6 +368,7 @@ void *lull__drain_thread(void *arg) {
         else if (!cancel && !wait_for_reason(tiers, seen, wake, last))
             break;
     }
+    lull__parts_end(tiers);
     pthread_mutex_lock(&ckpt->lock);
     tiers->idle = true;
     pthread_cond_broadcast(&ckpt->changed);

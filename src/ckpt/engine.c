@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "encode.h"
 #include "note.h"
+#include "parts.h"
 #include "team.h"
-#include "tiers.h"
 
 #define NAP_MIN_S 0.0005
 #define NAP_MAX_S 0.05
@@ -225,10 +225,6 @@ static lull_status_t check_options(const lull_ckpt_options_t *options) {
         return bad_option("cpus is NULL");
     if (options->buffer_bytes > 0 && options->buffer_bytes < 1u << 20)
         return bad_option("buffer_bytes must be at least 1 MiB");
-    if (options->tier_count > 0 && options->agree != NULL)
-        return lull__fail(LULL_ERR_UNSUPPORTED,
-                          "lull_ckpt_open: tiers together with agree: rank 0 "
-                          "does not see what it would have to drain");
     lull_status_t status = check_tiers(options);
     if (status != LULL_OK)
         return status;
@@ -413,7 +409,10 @@ static lull_status_t start(lull_ckpt_t *ckpt) {
     if (status == LULL_OK)
         status = start_thread(ckpt, "lull-commit", lull__commit_thread, ckpt);
     if (status == LULL_OK && ckpt->tiers != NULL)
-        status = start_thread(ckpt, "lull-drain", lull__drain_thread, ckpt);
+        status = start_thread(ckpt, "lull-drain",
+                              ckpt->tiers->follows ? lull__part_thread
+                                                   : lull__drain_thread,
+                              ckpt);
     return status;
 }
 
@@ -458,7 +457,7 @@ lull_status_t lull_ckpt_open(const lull_ckpt_options_t *options,
     if (status == LULL_OK)
         status = join(ckpt);
     if (status == LULL_OK && ckpt->options.tier_count > 0 &&
-        ckpt->options.rank > 0)
+        ckpt->options.rank > 0 && ckpt->options.agree == NULL)
         status = lull__tiers_probe(ckpt);
     ckpt->options.tiers = NULL; /* the caller's */
     if (status == LULL_OK)

@@ -173,7 +173,8 @@ struct lull_ckpt {
     lull__deleter_t *deleter; /* of what retention lets go */
     lull__encoder_t *encoder; /* NULL: nothing is compressed */
     lull__history_t history;  /* who leads: what is committed; committer's */
-    lull__tiers_t *tiers;     /* rank 0; NULL: there is one directory */
+    lull__tiers_t *tiers;     /* rank 0, and who leads another place; NULL:
+                                 there is one directory */
     lull__direct_writes_t direct_writes; /* the opener's */
     uint64_t verdicts_begin; /* the committer's: first not deleted */
     /* The committer's: a partial directory could not go yet; one may hold an

@@ -182,6 +182,15 @@ void lull__note_behind(lull__entry_name_t out, size_t index) {
     snprintf(out, LULL__ENTRY_MAX, "behind-%zu", index);
 }
 
+void lull__note_drain(lull__entry_name_t out, const char *run_id) {
+    snprintf(out, LULL__ENTRY_MAX, "drain-%s-1", run_id);
+}
+
+void lull__note_part(lull__entry_name_t out, const char *run_id,
+                     uint32_t place) {
+    snprintf(out, LULL__ENTRY_MAX, "part-%s-%" PRIu32, run_id, place);
+}
+
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
                          uint32_t *rank) {
     lull__entry_name_t expected;
@@ -206,7 +215,8 @@ static bool of_run(const char *rest, const char *run_id) {
 
 bool lull__note_is_stale(const char *name, const char *run_id) {
     static const char *const kinds[] = {"verdict-", "abort-", "joined-",
-                                        "probe-",   "tier-",  "spare-"};
+                                        "probe-",   "tier-",  "spare-",
+                                        "drain-",   "part-"};
     if (strncmp(name, "tmp-", 4) == 0)
         name += 4;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)

@@ -11,7 +11,7 @@
 
 typedef struct lull__note {
     char kind[16]; /* "verdict", "abort", "hello", "reply", "joined", "tier",
-                      "behind" */
+                      "behind", "drain", "part" */
     char run_id[LULL_RUN_ID_MAX];
     uint64_t number;      /* of the save */
     uint32_t rank;        /* that wrote it */
@@ -57,6 +57,11 @@ void lull__note_abort(lull__entry_name_t out, const char *run_id,
 void lull__note_tier(lull__entry_name_t out, const char *run_id, size_t index);
 /* A slower tier behind a directory, the first is 1; stays after the run. */
 void lull__note_behind(lull__entry_name_t out, size_t index);
+/* In the first slower tier of places: what rank 0 drains, and what becomes of
+ * it in a place. */
+void lull__note_drain(lull__entry_name_t out, const char *run_id);
+void lull__note_part(lull__entry_name_t out, const char *run_id,
+                     uint32_t place);
 /* Does `name` say "abort" of this run and save, and of which rank? */
 bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
                          uint32_t *rank);

@@ -48,8 +48,9 @@ lull__history_row_t lull__history_row(const lull__manifest_t *manifest) {
     lull__hash_begin(&hash);
     lull__hash_update(&hash, manifest->run_id, strlen(manifest->run_id));
     lull__hash_update(&hash, numbers, sizeof numbers);
-    return (lull__history_row_t){manifest->seq, manifest->step,
-                                 lull__hash_end(&hash), false, false};
+    return (lull__history_row_t){
+        manifest->seq, manifest->step, lull__hash_end(&hash),
+        false,         false,          false};
 }
 
 lull_status_t lull__history_add(lull__history_t *history,

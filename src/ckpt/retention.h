@@ -15,6 +15,8 @@ typedef struct lull__history_row {
     bool stuck;      /* cannot be drained: not waited for */
     bool partly;     /* not every place has its part: it counts for nothing,
                         but goes when it would go if they had */
+    bool wanted;     /* of a place but rank 0's: a slower tier wants it, rank 0
+                        says */
 } lull__history_row_t;
 
 /* Committed checkpoints by ascending seq. Zeros are an empty one. */

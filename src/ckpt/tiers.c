@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine.h"
 #include "note.h"
+#include "parts.h"
 
 #define MARK_GRACE_S 10.0 /* for caches of directories on shared disks */
 
@@ -177,6 +178,8 @@ lull_status_t lull__tiers_revive(lull__tiers_t *tiers, size_t index) {
     lull__tier_home_t *old = move_in(tier, home);
     pthread_mutex_unlock(&tiers->lock);
     let_go(old);
+    if (index == 1) /* it may be another one, that has it not */
+        tiers->order.drained = (lull__history_row_t){0};
     return LULL_OK;
 }
 
@@ -199,7 +202,8 @@ static lull_status_t leave_marks(lull__tiers_t *tiers) {
     return status;
 }
 
-lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
+/* With the engine's own directory. */
+static lull_status_t create(lull_ckpt_t *ckpt) {
     lull__tiers_t *tiers = calloc(1, sizeof *tiers);
     if (tiers == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "opening tiers");
@@ -212,7 +216,14 @@ lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
                                      .history = &ckpt->history,
                                      .keep_last = ckpt->options.keep_last,
                                      .keep_every = ckpt->options.keep_every};
-    lull_status_t status = LULL_OK;
+    return LULL_OK;
+}
+
+lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
+    lull_status_t status = create(ckpt);
+    if (status != LULL_OK)
+        return status;
+    lull__tiers_t *tiers = ckpt->tiers;
     for (size_t i = 0; status == LULL_OK && i < ckpt->options.tier_count; i++)
         status = open_tier(tiers, i + 1);
     for (size_t i = 0; status == LULL_OK && i < tiers->count; i++)
@@ -221,11 +232,24 @@ lull_status_t lull__tiers_open(lull_ckpt_t *ckpt) {
                                            : &tiers->tiers[i].home->lull_dir);
     if (status == LULL_OK)
         status = leave_marks(tiers);
+    if (status == LULL_OK && ckpt->place_count > 1)
+        status = lull__parts_order(tiers);
     ckpt->stats.drain_pending = lull__tiers_pending(tiers);
     return status;
 }
 
 /* ---- the other ranks ---- */
+
+lull_status_t lull__tiers_notes(const lull__io_t *io, const char *path,
+                                lull__dir_t *out) {
+    lull__dir_t dir;
+    lull_status_t status = lull__dir_open(io, path, &dir);
+    if (status != LULL_OK)
+        return status;
+    status = lull__dir_open_at(&dir, LULL__LULL_DIR, out);
+    lull__dir_close(&dir);
+    return status;
+}
 
 /* Is the mark there before the deadline? */
 static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
@@ -233,16 +257,13 @@ static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
     lull__entry_name_t name;
     lull__note_tier(name, ckpt->run_id, index);
     for (double begin = lull__now();;) {
-        lull__dir_t dir = LULL__DIR_CLOSED, lull = LULL__DIR_CLOSED;
+        lull__dir_t lull = LULL__DIR_CLOSED;
         lull__note_t note;
         bool late = lull__now() > deadline; /* before it looks */
-        lull_status_t status = lull__dir_open(ckpt->io, path, &dir);
-        if (status == LULL_OK)
-            status = lull__dir_open_at(&dir, LULL__LULL_DIR, &lull);
+        lull_status_t status = lull__tiers_notes(ckpt->io, path, &lull);
         if (status == LULL_OK)
             status = lull__note_read(&lull, name, &note);
         lull__dir_close(&lull);
-        lull__dir_close(&dir);
         if (status != LULL_ERR_NOT_FOUND || late)
             return status;
         (void)lull__engine_nap(ckpt, begin);
@@ -251,8 +272,10 @@ static lull_status_t wait_mark(lull_ckpt_t *ckpt, const char *path,
 
 lull_status_t lull__tiers_probe(lull_ckpt_t *ckpt) {
     const lull_ckpt_options_t *options = &ckpt->options;
-    lull_status_t status = wait_mark(ckpt, ckpt->dir_path, 0,
-                                     lull__now() + options->commit_timeout_s);
+    lull_status_t status = LULL_OK;
+    if (options->agree == NULL) /* else all know that rank 0 is there */
+        status = wait_mark(ckpt, ckpt->dir_path, 0,
+                           lull__now() + options->commit_timeout_s);
     if (status == LULL_ERR_NOT_FOUND)
         return lull__fail(LULL_ERR_TIMEOUT,
                           "%s: rank 0 left no mark there: it did not open, or "
@@ -274,7 +297,41 @@ lull_status_t lull__tiers_probe(lull_ckpt_t *ckpt) {
     return status;
 }
 
+/* A slower tier, of which only path and rules are wanted. */
+static lull_status_t know_tier(lull__tiers_t *tiers, size_t index) {
+    const lull_ckpt_tier_t *from = option(&tiers->ckpt->options, index - 1);
+    lull__tier_home_t *home = calloc(1, sizeof *home);
+    if (home == NULL)
+        return lull__fail(LULL_ERR_NO_MEMORY, "opening tiers");
+    home->dir = home->lull_dir = (lull__dir_t)LULL__DIR_CLOSED;
+    (void)move_in(&tiers->tiers[index], home);
+    tiers->tiers[index].keep_last = from->keep_last;
+    tiers->tiers[index].keep_every = from->keep_every;
+    tiers->tiers[index].files = from->files;
+    tiers->count++;
+    return lull__dir_open(tiers->ckpt->io, from->dir, &home->dir);
+}
+
+lull_status_t lull__tiers_follow(lull_ckpt_t *ckpt) {
+    lull_status_t status = create(ckpt);
+    if (status != LULL_OK)
+        return status;
+    lull__tiers_t *tiers = ckpt->tiers;
+    tiers->follows = tiers->idle = true;
+    for (size_t i = 0; status == LULL_OK && i < ckpt->options.tier_count; i++)
+        status = know_tier(tiers, i + 1);
+    return status == LULL_OK ? lull__tiers_record(tiers, 0, &ckpt->lull_dir)
+                             : status;
+}
+
 /* ---- what is wanted ---- */
+
+/* The highest seq of rows [0, *at) that count; 0: none. */
+static uint64_t top_seq(const lull__history_t *history, size_t *at) {
+    while (*at > 0 && history->rows[*at - 1].partly)
+        --*at;
+    return *at > 0 ? history->rows[*at - 1].seq : 0;
+}
 
 /* Are at least `most` distinct checkpoints of any tier newer? Histories are
  * ascending: they are merged from their ends. */
@@ -284,9 +341,10 @@ static bool has_newer(const lull__tiers_t *tiers, uint64_t seq, uint64_t most) {
         at[t] = tiers->tiers[t].history->count;
     for (uint64_t newer = 0; newer < most; newer++) {
         uint64_t top = 0;
-        for (size_t t = 0; t < tiers->count; t++)
-            if (at[t] > 0 && tiers->tiers[t].history->rows[at[t] - 1].seq > top)
-                top = tiers->tiers[t].history->rows[at[t] - 1].seq;
+        for (size_t t = 0; t < tiers->count; t++) {
+            uint64_t one = top_seq(tiers->tiers[t].history, &at[t]);
+            top = one > top ? one : top;
+        }
         if (top <= seq)
             return false;
         for (size_t t = 0; t < tiers->count; t++)
@@ -299,7 +357,9 @@ static bool has_newer(const lull__tiers_t *tiers, uint64_t seq, uint64_t most) {
 
 bool lull__tiers_want(const lull__tiers_t *tiers, size_t index,
                       const lull__history_row_t *row) {
-    if (row->stuck)
+    if (tiers->follows)
+        return row->wanted;
+    if (row->stuck || row->partly)
         return false;
     for (; index < tiers->count; index++) {
         const lull__tier_t *tier = &tiers->tiers[index];

@@ -32,8 +32,20 @@ typedef struct lull__tier {
     char *sentence;
 } lull__tier_t;
 
+/* What rank 0 wants of the leaders of places; a part of a checkpoint each. */
+typedef struct lull__part_order {
+    uint64_t number, beat; /* beat: says only that rank 0 lives */
+    bool copy;             /* else there is nothing to do */
+    lull__history_row_t row;
+    lull__entry_name_t partial;
+    lull__history_row_t drained; /* the last that was; seq 0: none */
+} lull__part_order_t;
+
 struct lull__tiers {
     lull_ckpt_t *ckpt;
+    bool follows; /* who leads a place but is not rank 0: of slower tiers it has
+                     only paths and rules, and drains what rank 0 says */
+    lull__part_order_t order; /* the drainer's: given, or seen last */
     lull__tier_t tiers[LULL_CKPT_TIERS_MAX + 1];
     size_t count;
     uint64_t number; /* of partial directories; the drainer's */
@@ -46,6 +58,9 @@ struct lull__tiers {
     /* Under the engine's lock. */
     uint64_t ticket; /* grows with each reason to look again */
     bool idle;       /* the drainer has nothing that it could do now */
+    double beat_s;   /* when the others are to be told that this one lives */
+    bool beating;    /* ... which happens now */
+    bool moved_on;   /* rank 0 has given up what is being drained here */
 };
 
 /* tiers.c */
@@ -55,6 +70,11 @@ struct lull__tiers {
 lull_status_t lull__tiers_open(lull_ckpt_t *ckpt);
 /* Another rank: waits for the marks. */
 lull_status_t lull__tiers_probe(lull_ckpt_t *ckpt);
+/* After that, who leads a place. */
+lull_status_t lull__tiers_follow(lull_ckpt_t *ckpt);
+/* Opens the notes' directory of the tier that has a path now. */
+lull_status_t lull__tiers_notes(const lull__io_t *io, const char *path,
+                                lull__dir_t *out);
 /* Before a tier that failed is tried again: when another directory has its
  * path by now (mounted again, made again), that is opened. It is not created:
  * what is under a mount that went is not what was meant. */
@@ -91,6 +111,9 @@ lull_status_t lull__tiers_record(const lull__tiers_t *tiers, size_t index,
 /* Another reason to look; with `again` those that failed are tried at once.
  * With the engine's lock held. */
 void lull__drain_wake(lull__tiers_t *tiers, bool again);
+/* Counts bytes to be drained, and waits while the cap on writing wants it; not
+ * once the engine closes. False: cancelled, or rank 0 gave it up. */
+bool lull__drain_pace(void *ctx, uint64_t bytes);
 /* What is not made good; takes it as told. */
 lull_status_t lull__drain_report(lull__tiers_t *tiers);
 /* arg: the engine. */

@@ -144,7 +144,7 @@ lull_status_t lull_ckpt_wait_committed(lull_ckpt_t *ckpt,
 lull_status_t lull_ckpt_wait_drained(lull_ckpt_t *ckpt, int64_t timeout_ms) {
     lull_status_t status =
         lull__engine_check(ckpt, "lull_ckpt_wait_drained", false);
-    if (status != LULL_OK || ckpt->tiers == NULL)
+    if (status != LULL_OK || ckpt->tiers == NULL || ckpt->tiers->follows)
         return status;
     double deadline = lull__deadline_ms(timeout_ms);
     bool in_time = true;
