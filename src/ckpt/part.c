@@ -130,6 +130,39 @@ static void let_go(lull__tiers_t *tiers) {
         lull__tiers_retain(tiers, 0, tiers->order.number);
 }
 
+/* Is it in the slow tier? */
+static bool has_it(const lull__tiers_t *tiers, const lull__history_row_t *row) {
+    lull__dir_t dir, step;
+    lull__manifest_t manifest;
+    lull__entry_name_t home;
+    char *text;
+    lull__naming_step(home, row->step);
+    if (lull__dir_open(tiers->ckpt->io, tiers->tiers[1].dir->path, &dir) !=
+        LULL_OK)
+        return false;
+    lull_status_t status = lull__dir_open_at(&dir, home, &step);
+    lull__dir_close(&dir);
+    if (status != LULL_OK)
+        return false;
+    status = lull__reader_manifest(&step, &text, &manifest);
+    lull__dir_close(&step);
+    if (status != LULL_OK)
+        return false;
+    lull__history_row_t is = lull__history_row(&manifest);
+    lull__manifest_free(&manifest);
+    free(text);
+    return is.seq == row->seq && is.origin == row->origin;
+}
+
+/* Rank 0 has closed, and its last words went with it. */
+static void look_at_the_end(lull__tiers_t *tiers) {
+    lull__history_row_t row;
+    while (lull__parts_wanted(tiers, &row) > 0 && has_it(tiers, &row)) {
+        tiers->order.drained = row;
+        let_go(tiers);
+    }
+}
+
 /* ---- the thread ---- */
 
 typedef struct following {
@@ -167,6 +200,8 @@ static bool is_over(following_t *f) {
     char sentence[LULL__SENTENCE_MAX];
     if (!f->stop)
         return false;
+    if (f->ended)
+        look_at_the_end(tiers);
     uint64_t wanted = lull__parts_wanted(tiers, &row);
     if (wanted == 0 || f->ended)
         return true;

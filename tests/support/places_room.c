@@ -72,11 +72,11 @@ void places_try(const places_setting_t *setting, lull_ckpt_t **ranks,
         tiers[i] = setting->tiers[i];
         tiers[i].dir = places_tier(setting, i);
     }
-    for (uint32_t r = 0; r < world; r++) {
+    for (uint32_t r = 0; r < world; r++)
         openers[r] = (opener_t){.options = options_of(setting, r, tiers)};
+    for (uint32_t r = 0; r < world; r++)
         if (pthread_create(&threads[r], NULL, open_one, &openers[r]) != 0)
             fail_msg("a thread");
-    }
     for (uint32_t r = 0; r < world; r++) {
         pthread_join(threads[r], NULL);
         ranks[r] = openers[r].ckpt;
