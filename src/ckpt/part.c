@@ -170,6 +170,7 @@ typedef struct following {
     double since;      /* it was quiet */
     uint64_t ticket;   /* ... and nothing was committed */
     double news_s;     /* rank 0's last sign, or the close */
+    double looked_s;   /* when the last look began */
     uint64_t answered; /* number of the last order */
     bool ended, stop, cancel;
 } following_t;
@@ -177,6 +178,7 @@ typedef struct following {
 /* Looks, and does what there is to do. */
 static void look(following_t *f) {
     lull__part_order_t now, *seen = &f->tiers->order;
+    f->looked_s = lull__now();
     if (lull__parts_look(f->tiers, &now, &f->ended) != LULL_OK)
         return;
     if (now.number != seen->number || now.beat != seen->beat ||
@@ -205,7 +207,7 @@ static bool is_over(following_t *f) {
     uint64_t wanted = lull__parts_wanted(tiers, &row);
     if (wanted == 0 || f->ended)
         return true;
-    if (lull__now() <= f->news_s + ckpt->options.commit_timeout_s)
+    if (f->looked_s <= f->news_s + ckpt->options.commit_timeout_s)
         return false;
     snprintf(sentence, sizeof sentence,
              "step %" PRIu64 " is in %s and not drained to %s: rank 0 gave no "
