@@ -167,11 +167,14 @@ static void look_at_the_end(lull__tiers_t *tiers) {
 
 typedef struct following {
     lull__tiers_t *tiers;
-    double since;      /* it was quiet */
-    uint64_t ticket;   /* ... and nothing was committed */
-    double news_s;     /* rank 0's last sign, or the close */
-    double looked_s;   /* when the last look began */
-    uint64_t answered; /* number of the last order */
+    double since;    /* it was quiet */
+    uint64_t ticket; /* ... and nothing was committed */
+    double closed_s; /* when closing began */
+    double news_s;   /* rank 0's last sign, or that */
+    double looked_s; /* when the last look began */
+    double blind_s;  /* since when the tier cannot be looked into; 0: it can */
+    char why[LULL__SENTENCE_MAX]; /* ... and why */
+    uint64_t answered;            /* number of the last order */
     bool ended, stop, cancel;
 } following_t;
 
@@ -179,7 +182,14 @@ typedef struct following {
 static void look(following_t *f) {
     lull__part_order_t now, *seen = &f->tiers->order;
     f->looked_s = lull__now();
-    if (lull__parts_look(f->tiers, &now, &f->ended) != LULL_OK)
+    lull_status_t status = lull__parts_look(f->tiers, &now, &f->ended);
+    if (status != LULL_OK && !f->ended) {
+        f->blind_s = f->blind_s > 0 ? f->blind_s : f->looked_s;
+        snprintf(f->why, sizeof f->why, "%s", lull_last_error());
+    } else {
+        f->blind_s = 0;
+    }
+    if (status != LULL_OK)
         return;
     if (now.number != seen->number || now.beat != seen->beat ||
         now.copy != seen->copy)
@@ -191,6 +201,18 @@ static void look(following_t *f) {
         answer(f->tiers);
         f->since = f->news_s = lull__now();
     }
+}
+
+/* For rank 0 long enough; for a tier that is gone no longer than rank 0, which
+ * tries once more when it closes, might. Says why. */
+static bool has_waited(following_t *f) {
+    double most = f->tiers->ckpt->options.commit_timeout_s;
+    if (f->blind_s > 0) {
+        double begin = f->blind_s > f->closed_s ? f->blind_s : f->closed_s;
+        return f->looked_s > begin + (most < GRACE_S ? most : GRACE_S);
+    }
+    snprintf(f->why, sizeof f->why, "rank 0 gave no sign for %.0f s", most);
+    return f->looked_s > f->news_s + most;
 }
 
 /* Closing ends with a place whose part is drained, with rank 0, or with
@@ -207,13 +229,13 @@ static bool is_over(following_t *f) {
     uint64_t wanted = lull__parts_wanted(tiers, &row);
     if (wanted == 0 || f->ended)
         return true;
-    if (f->looked_s <= f->news_s + ckpt->options.commit_timeout_s)
+    if (!has_waited(f))
         return false;
     snprintf(sentence, sizeof sentence,
-             "step %" PRIu64 " is in %s and not drained to %s: rank 0 gave no "
-             "sign for %.0f s (%" PRIu64 " in all)",
-             row.step, ckpt->dir_path, tiers->tiers[1].dir->path,
-             ckpt->options.commit_timeout_s, wanted);
+             "step %" PRIu64 " is in %s and not drained to %s (%" PRIu64
+             " in all): %.600s",
+             row.step, ckpt->dir_path, tiers->tiers[1].dir->path, wanted,
+             f->why);
     lull__log(LULL_LOG_WARN, "%s", sentence);
     pthread_mutex_lock(&ckpt->lock);
     tiers->tiers[1].status = LULL_ERR_TIMEOUT;
@@ -227,7 +249,7 @@ static void update(following_t *f) {
     pthread_mutex_lock(&ckpt->lock);
     f->cancel = ckpt->cancel;
     if (ckpt->stop && !f->stop)
-        f->since = f->news_s = lull__now();
+        f->since = f->news_s = f->closed_s = lull__now();
     if (f->tiers->ticket != f->ticket)
         f->since = lull__now();
     f->ticket = f->tiers->ticket;

@@ -235,7 +235,7 @@ static void a_silent_rank_0_holds_nobody(void **state) {
     test_clock_speed(TEST_CLOCK_HURRY);
     assert_fails(lull_ckpt_close(ranks[2]), LULL_ERR_TIMEOUT, "step 7 is in ");
     test_clock_speed(1);
-    assert_non_null(strstr(lull_last_error(), "slow: rank 0 gave no sign"));
+    assert_non_null(strstr(lull_last_error(), "all): rank 0 gave no sign"));
     assert_ok(lull_ckpt_close(ranks[1]));
     assert_ok(lull_ckpt_close(ranks[3]));
     refuse(NULL, 0);
@@ -258,6 +258,27 @@ static void rank_0_that_is_destroyed_lets_all_go(void **state) {
         assert_ok(lull_ckpt_close(ranks[r]));
         lull_ckpt_destroy(ranks[r]);
     }
+    assert_kept(1);
+}
+
+/* The tier is gone: who closes does not wait for rank 0's sign there, which it
+ * cannot give. */
+static void a_tier_that_is_gone_holds_nobody(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[PLACES_WORLD];
+    refuse(NULL, 0);
+    places_open(&setting, ranks);
+    refuse(".step-", ENOSPC);
+    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    test_dir_drop(slow_dir());
+    assert_fails(lull_ckpt_close(ranks[0]), LULL_ERR_NOT_FOUND,
+                 "the tier is gone");
+    test_clock_speed(100); /* ten seconds of a thousand */
+    assert_fails(lull_ckpt_close(ranks[2]), LULL_ERR_TIMEOUT, "step 1 is in ");
+    test_clock_speed(1);
+    assert_non_null(strstr(lull_last_error(), "slow"));
+    assert_null(strstr(lull_last_error(), "no sign"));
+    close_quietly(ranks);
     assert_kept(1);
 }
 
@@ -316,10 +337,12 @@ static bool one_fails(uint64_t n, int error) {
     setting.count = 1;
     setting.run_id = "drains";
     test_clock_may_hurry(true);
-    if (error == NO_MEMORY)
+    if (error == NO_MEMORY) {
+        test_clock_speed(TEST_CLOCK_HURRY / 2);
         allocations_arm(n);
-    else
+    } else {
         faultio_arm(&fault, n, error);
+    }
     places_try(&setting, ranks, opened);
     bool open = opened[0].status == LULL_OK && opened[1].status == LULL_OK;
     if (open)
@@ -363,7 +386,6 @@ static void any_call_may_fail(void **state) {
 static void any_allocation_may_fail(void **state) {
     (void)state;
     faultio_init(&fault);
-    allocations_failed = test_clock_hurry;
     uint64_t n = 1;
     while (one_fails(n, NO_MEMORY))
         n++;
@@ -381,6 +403,7 @@ int main(void) {
         TEST(a_place_that_is_gone_says_so),
         TEST(a_silent_rank_0_holds_nobody),
         TEST(rank_0_that_is_destroyed_lets_all_go),
+        TEST(a_tier_that_is_gone_holds_nobody),
         TEST(what_a_crash_left_goes),
         TEST(any_call_may_fail),
         TEST(any_allocation_may_fail),
