@@ -68,13 +68,15 @@ static lull_status_t add_file(collector_t *c, uint32_t rank,
     return LULL_OK;
 }
 
-/* Is it of this run, save, step and world? Any other is ignored. */
+/* Is it of this run, save, step and world, and of that rank alone? Any other is
+ * ignored. */
 static bool is_ours(const collector_t *c, const lull__vote_head_t *head,
                     uint32_t rank) {
     const lull_ckpt_t *ckpt = c->save->ckpt;
     return strcmp(head->run_id, ckpt->run_id) == 0 &&
            head->save == c->save->number && head->step == c->save->step &&
-           head->world == ckpt->options.world && head->rank == rank;
+           head->world == ckpt->options.world && head->rank == rank &&
+           head->ranks == 1;
 }
 
 static lull_status_t add_parsed(collector_t *c, const lull__vote_t *vote,

@@ -61,6 +61,96 @@ static void *open_one(void *arg) {
     return NULL;
 }
 
+/* ---- a line on which messages come that nobody sent so ---- */
+
+typedef enum odd {
+    ODD_NONE,
+    ODD_TOO_MANY, /* each twice, and of ranks that there are not */
+    ODD_OTHERS,   /* rank 2's is rank 1's, as the rest */
+    ODD_STALE,    /* ... is its own of the round before */
+    ODD_OLD_RUN,  /* ... is its own of that round of another run */
+    ODD_SHORT,    /* ... ends within its head */
+    ODD_NOTHING   /* ... is there, and nothing in it */
+} odd_t;
+
+typedef struct said {
+    char data[8192];
+    uint64_t bytes;
+} said_t;
+
+/* Guarded by the room's lock, under which messages are taken. */
+static struct {
+    odd_t how;
+    said_t of_rank1, last, voted; /* the last two: of rank 2 */
+} line;
+
+#define FIRST_VOTE 4 /* its round */
+
+static void keep(said_t *said, const void *data, uint64_t bytes) {
+    assert_true(bytes <= sizeof said->data);
+    memcpy(said->data, data, bytes);
+    said->bytes = bytes;
+}
+
+static _Thread_local const lull_ckpt_agree_t *asked;
+
+static void give(const lull_ckpt_agree_t *call, uint32_t rank,
+                 const said_t *said) {
+    asked->take(call, rank, said->data, said->bytes);
+}
+
+/* As it is, and others before and behind it. */
+static void take_too_many(const lull_ckpt_agree_t *call, uint32_t rank,
+                          const void *data, uint64_t bytes) {
+    asked->take(call, call->world + rank, data, bytes);
+    asked->take(call, UINT32_MAX, data, bytes);
+    if (call->op == LULL_CKPT_SPREAD) {
+        asked->take(call, 1, data, bytes);
+        give(call, 0, &line.last); /* none of rank 0's */
+    }
+    asked->take(call, rank, data, bytes);
+    asked->take(call, rank, data, bytes);
+    give(call, rank, &line.last);
+}
+
+static void take_oddly(const lull_ckpt_agree_t *call, uint32_t rank,
+                       const void *data, uint64_t bytes) {
+    bool changes = call->op == LULL_CKPT_GATHER && rank == 2;
+    if (line.how == ODD_TOO_MANY)
+        take_too_many(call, rank, data, bytes);
+    else if (changes && line.how == ODD_OTHERS)
+        give(call, rank, &line.of_rank1);
+    else if (changes && line.how == ODD_STALE)
+        give(call, rank, &line.last);
+    else if (changes && line.how == ODD_OLD_RUN && call->round == FIRST_VOTE)
+        give(call, rank, &line.voted);
+    else if (changes && line.how == ODD_SHORT)
+        asked->take(call, rank, data, 60);
+    else if (changes && line.how == ODD_NOTHING)
+        asked->take(call, rank, NULL, 0);
+    else
+        asked->take(call, rank, data, bytes);
+    if (call->op == LULL_CKPT_GATHER && rank == 1)
+        keep(&line.of_rank1, data, bytes);
+    if (changes)
+        keep(&line.last, data, bytes);
+    if (changes && call->round == FIRST_VOTE)
+        keep(&line.voted, data, bytes);
+}
+
+static lull_status_t call_line(void *ctx, const lull_ckpt_agree_t *call) {
+    lull_ckpt_agree_t odd = *call;
+    odd.take = take_oddly;
+    asked = call;
+    return agree_room_call(ctx, &odd);
+}
+
+static void set_line(odd_t how) {
+    pthread_mutex_lock(&room.lock);
+    line.how = how;
+    pthread_mutex_unlock(&room.lock);
+}
+
 /* With time enough on any machine; who is waited for in vain is given up when
  * the clock runs faster. */
 static void begin_open(opener_t *openers, const char *run, uint32_t keep_last) {
@@ -68,7 +158,7 @@ static void begin_open(opener_t *openers, const char *run, uint32_t keep_last) {
         opener_t *o = &openers[r];
         *o = (opener_t){.options = test_options(dirs[r], r, WORLD)};
         o->options.run_id = run;
-        o->options.agree = agree_room_call;
+        o->options.agree = call_line;
         o->options.agree_ctx = &room;
         o->options.commit_timeout_s = TEST_CLOCK_TIMEOUT;
         o->options.keep_last = keep_last;
@@ -365,6 +455,60 @@ static void a_hurt_message_is_refused(void **state) {
     commit_all(ranks, 2);
     close_all(ranks);
     assert_loads(2);
+}
+
+/* What is not of this rank, run and round aborts for all, at once, and names
+ * the rank; what is too much does not matter. */
+static void messages_that_nobody_sent_are_not_believed(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(2);
+    open_all(ranks, "earlier", 0);
+    commit_all(ranks, 1);
+    close_all(ranks);
+    agree_room_reset(&room);
+    open_all(ranks, "run", 0);
+    /* First that of another run: its round is the first save's. */
+    static const odd_t turns[] = {ODD_OLD_RUN, ODD_OTHERS, ODD_STALE, ODD_SHORT,
+                                  ODD_NOTHING};
+    for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
+        set_line(turns[i]);
+        save_all(ranks, 2);
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_fails(
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                LULL_ERR_ABORTED,
+                "rank 2: its message is not one of this run and round");
+        set_line(ODD_NONE);
+        assert_loads(1);
+    }
+    set_line(ODD_TOO_MANY);
+    commit_all(ranks, 3);
+    set_line(ODD_NONE);
+    close_all(ranks);
+    assert_loads(3);
+}
+
+/* Each leads its place, so that nobody waits for a directory. */
+static void a_rank_that_saves_another_step_is_named(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    use_places(WORLD);
+    open_all(ranks, "run", 0);
+    for (uint32_t odd = 0; odd < WORLD; odd += 3) {
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_ok(save_part(ranks[r], r == odd ? 8 : 7, r));
+        for (uint32_t r = 0; r < WORLD; r++)
+            assert_fails(
+                lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER),
+                LULL_ERR_ABORTED,
+                odd ? "rank 3: its vote is of another save: the ranks save "
+                      "other steps"
+                    : "rank 1: its vote is of another save");
+    }
+    commit_all(ranks, 9);
+    close_all(ranks);
+    assert_loads(9);
 }
 
 static void destroying_ends_waiting(void **state) {
@@ -696,6 +840,8 @@ int main(void) {
         TEST(a_failure_is_every_ranks),
         TEST(a_silent_rank_hangs_nobody),
         TEST(a_hurt_message_is_refused),
+        TEST(messages_that_nobody_sent_are_not_believed),
+        TEST(a_rank_that_saves_another_step_is_named),
         TEST(destroying_ends_waiting),
         TEST(an_open_that_fails_fails_for_all),
         TEST(the_line_is_cut_anywhere),

@@ -353,6 +353,104 @@ static void votes_of_other_runs_are_ignored(void **state) {
     assert_loads(1);
 }
 
+/* Save `number` of step 1, of which ranks 0 and 2 take part: rank 1's vote of
+ * save 0, made one of this save and edited by `how`, comes in its place. */
+static void offer_vote(lull_ckpt_t **ranks, unsigned number, const char *how) {
+    char command[1200];
+    for (uint32_t r = 0; r < 3; r += 2) {
+        assert_ok(save_part(ranks[r], 1, r, 3));
+        assert_ok(lull_ckpt_wait_durable(ranks[r], NULL, LULL_FOREVER));
+    }
+    snprintf(command, sizeof command,
+             "cd '%s' && cp step-00000001/rank-0000* . && "
+             "sed -i 's/\"save\":0/\"save\":%u/' *.json && %s && "
+             "mv rank-00001.safetensors rank-00001.json "
+             ".step-00000001.partial-run-%u/ && rm rank-0000*",
+             ckpt_room, number, how, number);
+    assert_int_equal(system(command), 0);
+}
+
+#define EDIT(what) "sed -i '" what "' rank-00001.json"
+
+static void votes_that_are_not_of_this_save_are_ignored(void **state) {
+    (void)state;
+    static const char *const edits[] = {
+        EDIT("s/\"run\":\"run\"/\"run\":\"ran\"/"),
+        EDIT("s/\"save\":[0-9]*/\"save\":0/"),
+        EDIT("s/\"step\":1/\"step\":2/"),
+        EDIT("s/\"world\":3/\"world\":2/"),
+        EDIT("s/\"world\":3/\"world\":4/"),
+        /* That of rank 0 once more. */
+        "cp rank-00000.json rank-00001.json",
+        /* One for ranks 1 and 2, as merged files have. */
+        EDIT("s/\"rank\":1/&,\"ranks\":2/; "
+             "s/\"times_us\":\\({[^}]*}\\)/\"times_us\":[\\1,\\1]/"),
+    };
+    const unsigned count = sizeof edits / sizeof *edits;
+    lull_ckpt_t *ranks[3];
+    open_ranks(ranks, 3);
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(save_part(ranks[r], 1, r, 3));
+    for (uint32_t r = 0; r < 3; r++)
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+    lull_ckpt_destroy(ranks[1]);
+    for (unsigned i = 0; i < count; i++) {
+        offer_vote(ranks, i + 1, edits[i]);
+        assert_given_up(ranks[0], "1 of 3 ranks did not vote");
+        assert_fails(lull_ckpt_wait_committed(ranks[2], NULL, LULL_FOREVER),
+                     LULL_ERR_ABORTED, "the first is rank 1");
+        assert_loads(1);
+    }
+    /* What no rank of this world can have written ends it at once. */
+    offer_vote(ranks, count + 1, EDIT("s/\"rank\":1/\"rank\":3/"));
+    assert_fails(lull_ckpt_wait_committed(ranks[0], NULL, LULL_FOREVER),
+                 LULL_ERR_CORRUPT, "rank-00001.json: vote: a bad rank");
+    assert_fails(lull_ckpt_wait_committed(ranks[2], NULL, LULL_FOREVER),
+                 LULL_ERR_ABORTED, "a bad rank");
+    /* The right one counts, also beside one of a rank that there is not. */
+    offer_vote(ranks, count + 2,
+               "for dir in .step-00000001.partial-*; do "
+               "cp rank-00001.json $dir/rank-00007.json; done");
+    for (uint32_t r = 0; r < 3; r += 2) {
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, LULL_FOREVER));
+        lull_ckpt_destroy(ranks[r]);
+    }
+    assert_loads(1);
+}
+
+/* Rank 0 has looked for votes since. */
+static void await_look(faultio_t *fault) {
+    uint64_t seen = __atomic_load_n(&fault->calls, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&fault->calls, __ATOMIC_SEQ_CST) < seen + 4)
+        lull__sleep(0.001);
+}
+
+/* It is there again, as it was, after rank 0 has seen it. */
+static void a_vote_that_comes_twice_counts_once(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[3];
+    char command[900];
+    faultio_t fault;
+    faultio_init(&fault);
+    fault.ops = FAULT_LIST;
+    lull__io_set_default(&fault.io);
+    open_ranks(ranks, 3);
+    lull__io_set_default(NULL);
+    for (uint32_t r = 0; r < 2; r++)
+        assert_ok(save_part(ranks[r], 1, r, 3));
+    assert_ok(lull_ckpt_wait_durable(ranks[1], NULL, LULL_FOREVER));
+    await_look(&fault);
+    snprintf(command, sizeof command,
+             "cd '%s'/.step-00000001.partial-run-0 && "
+             "cp rank-00001.json again && mv again rank-00001.json",
+             ckpt_room);
+    assert_int_equal(system(command), 0);
+    await_look(&fault);
+    assert_ok(save_part(ranks[2], 1, 2, 3));
+    close_ranks(ranks, 3);
+    assert_loads(1);
+}
+
 typedef struct opener {
     uint32_t rank, world;
     lull_ckpt_t *ckpt;
@@ -525,6 +623,8 @@ int main(void) {
         TEST(destroying_tells_the_others),
         TEST(votes_of_other_saves_are_ignored),
         TEST(votes_of_other_runs_are_ignored),
+        TEST(votes_that_are_not_of_this_save_are_ignored),
+        TEST(a_vote_that_comes_twice_counts_once),
         TEST(ranks_agree_on_a_run_id),
         TEST(no_agreement_times_out),
         TEST(spares_of_other_runs_go),
