@@ -142,9 +142,6 @@ static lull_status_t check_company(const options_t *options) {
         config->dump_activations == NULL)
         REFUSE("--dump-step: is about dumps: give --dump-grads or "
                "--dump-activations, too");
-    if (config->ckpt_local && config->ckpt_tiers.count > 0)
-        REFUSE("--ckpt-tier: rank 0 drains and does not see the disks of "
-               "--ckpt-local 1: give one of the two");
     if (config->ckpt_dir != NULL)
         return LULL_OK;
     if (config->resume != NULL && strcmp(config->resume, "auto") == 0)

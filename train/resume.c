@@ -45,13 +45,15 @@ static void on_skip(void *ctx, lull_ckpt_id_t id, const char *why) {
 }
 
 /* `copies`: of what could not be opened, which has before_seq, first another
- * copy, or what else has that number; else all are below it. */
+ * copy, or what else has that number; else all are below it. Of disks of nodes
+ * each rank has tried all copies. */
 static void search(resume_t *resume, uint64_t before_seq, bool copies,
                    found_t *found) {
     lull_ckpt_find_options_t options = LULL_CKPT_FIND_OPTIONS_INIT;
     options.before_seq = before_seq;
     if (copies && before_seq > 0) {
-        options.from_tier = resume->index + 1;
+        options.from_tier =
+            resume->local ? resume->dirs.count : resume->index + 1;
         options.before_origin = resume->id.origin;
     }
     options.on_skip = on_skip;
@@ -164,32 +166,53 @@ static lull_status_t find_one(resume_t *resume, uint64_t before_seq,
     memcpy(resume->skipped, found.skipped, sizeof found.skipped);
     if (found.status == LULL_OK) {
         resume->id = found.id;
-        resume->index = (size_t)found.index;
+        resume->index = resume->local ? 0 : (size_t)found.index;
         resume->dir = resume->dirs.dirs[resume->index];
     }
     return (lull_status_t)found.status;
 }
 
-/* Opens one checkpoint on every rank; false: a rank could not. */
-static bool open_one(resume_t *resume, lull_comm_t *other) {
-    char why[WHY_MAX];
+static void drop(resume_t *resume) {
+    lull_ckpt_info_destroy(resume->info);
+    resume->info = NULL;
+}
+
+/* Opens the copy in directory `index`. */
+static lull_status_t open_copy(resume_t *resume, size_t index) {
+    drop(resume);
+    resume->index = index;
+    resume->dir = resume->dirs.dirs[index];
     snprintf(resume->where, sizeof resume->where,
              "checkpoint step %" PRIu64 " in %s", resume->id.step, resume->dir);
     lull_status_t status =
         lull_ckpt_info_open(resume->dir, resume->id, &resume->info);
-    if (status != LULL_OK) {
+    if (status != LULL_OK)
         resume->info = NULL;
-        train_fail(status, "%s", lull_last_error());
+    return status;
+}
+
+/* A rank whose node has no good copy of its own takes one that is common. The
+ * sentence is that of the first try, of which `status` came. */
+static lull_status_t open_another(resume_t *resume, lull_status_t status) {
+    char why[WHY_MAX];
+    snprintf(why, sizeof why, "%s", lull_last_error());
+    for (size_t i = resume->index + 1;
+         resume->local && status != LULL_OK && i < resume->dirs.count; ++i) {
+        if (open_copy(resume, i) == LULL_OK)
+            return LULL_OK;
     }
+    return status != LULL_OK ? train_fail(status, "%s", why) : LULL_OK;
+}
+
+/* Opens one checkpoint on every rank; false: a rank could not. */
+static bool open_one(resume_t *resume, lull_comm_t *other) {
+    char why[WHY_MAX];
+    lull_status_t status =
+        open_another(resume, open_copy(resume, resume->index));
     bool agreed = agree_share(other, status, why);
     if (!agreed)
         skip(resume, resume->id.step, why);
     return agreed;
-}
-
-static void drop(resume_t *resume) {
-    lull_ckpt_info_destroy(resume->info);
-    resume->info = NULL;
 }
 
 /* The newest below before_seq (0: any) that all ranks can open. */
@@ -296,6 +319,30 @@ static lull_status_t load_state(const resume_t *resume, run_state_t *state) {
     return status;
 }
 
+/* A copy is verified when it is read: a rank of a node may have to take the
+ * common one then. */
+static lull_status_t load(resume_t *resume, const lull_comm_t *other,
+                          const model_t *model, run_state_t *state) {
+    for (;;) {
+        char why[WHY_MAX];
+        lull_status_t status = load_tensors(resume->info, model);
+        if (status == LULL_OK)
+            status = load_state(resume, state);
+        if (status == LULL_OK)
+            return LULL_OK;
+        snprintf(why, sizeof why, "%s", train_error());
+        size_t from = resume->index + 1;
+        while (resume->local && from < resume->dirs.count &&
+               open_copy(resume, from) != LULL_OK)
+            ++from;
+        if (!resume->local || from >= resume->dirs.count)
+            return train_fail(status, "%s", why);
+        train_error_clear();
+        train_say("note: rank %d takes step %" PRIu64 " from %s: %s",
+                  lull_comm_rank(other), resume->id.step, resume->dir, why);
+    }
+}
+
 lull_status_t resume_load(resume_t *resume, const options_t *asked,
                           lull_comm_t *other, model_t *model,
                           run_state_t *state) {
@@ -303,9 +350,7 @@ lull_status_t resume_load(resume_t *resume, const options_t *asked,
     strict.given = UINT64_MAX; /* the model is made: nothing may change */
     for (;;) {
         char why[WHY_MAX];
-        lull_status_t status = load_tensors(resume->info, model);
-        if (status == LULL_OK)
-            status = load_state(resume, state);
+        lull_status_t status = load(resume, other, model, state);
         if (agree_share(other, status, why))
             break;
         skip(resume, resume->id.step, why);

@@ -22,8 +22,8 @@ typedef struct skipped {
 typedef struct resume {
     const char *dir;  /* that the checkpoint is in; NULL: nothing to resume */
     tier_dirs_t dirs; /* where it is looked for */
-    size_t index;     /* of dir */
-    bool local;       /* they are on disks of each node */
+    size_t index;     /* of dir; with `local` each rank's own */
+    bool local;       /* the first of them is on a disk of each node */
     lull_ckpt_id_t id;
     lull_ckpt_info_t *info;
     char where[512]; /* "checkpoint step 100 in DIR" */
@@ -37,7 +37,8 @@ typedef struct resume {
  * checkpoint at all *out is empty. Those passed over are told with the reason
  * by rank 0, once one is found; where none is, the newest's reason is the
  * failure's. "auto" looks into all tiers: of the newest checkpoint the copy
- * in the fastest, or if that is bad, in another one. */
+ * in the fastest, or if that is bad, in another one; from disks of nodes each
+ * rank takes its own. */
 lull_status_t resume_find(options_t *options, lull_comm_t *other,
                           resume_t *out);
 /* Collective. Fills model and state; where a rank cannot, all take the next

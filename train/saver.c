@@ -24,6 +24,7 @@ typedef struct pending {
 struct saver {
     lull_ckpt_t *ckpt;
     lull_peers_t *peers; /* --ckpt-local; outlives the engine */
+    bool first;          /* rank 0: it tells of drains */
     saver_subject_t subject;
     lull_ckpt_tensor_t *tensors;
     size_t tensor_count;
@@ -109,6 +110,8 @@ lull_status_t saver_open(const options_t *options, lull_comm_t *other,
                             "--ckpt-local");
     /* By files, rank 0 opens first; by messages all do at once. */
     bool first = lull_comm_rank(other) == 0;
+    if (saver != NULL)
+        saver->first = first;
     if (status == LULL_OK && first && !config->ckpt_local)
         status = open_engine(config, other, run_id, saver);
     if (!agree_quiet(other, status, &sayer)) {
@@ -366,7 +369,7 @@ const save_record_t *saver_records(const saver_t *saver, size_t *count) {
 /* Closing waits for drains, which may take long. */
 static void tell_drains(const saver_t *saver) {
     lull_ckpt_stats_t stats = {.size = sizeof stats};
-    if (lull_ckpt_stats(saver->ckpt, &stats) == LULL_OK &&
+    if (saver->first && lull_ckpt_stats(saver->ckpt, &stats) == LULL_OK &&
         stats.drain_pending > 0)
         train_say("note: waiting until %llu checkpoint%s drained to slower "
                   "tiers",
