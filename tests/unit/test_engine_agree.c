@@ -10,6 +10,7 @@
 #include "allocations.h"
 #include "base/thread.h"
 #include "ckpt.h"
+#include "ckpt/agree.h"
 #include "ckpt/naming.h"
 #include "clock.h"
 #include "faultio.h"
@@ -84,7 +85,7 @@ static struct {
     said_t of_rank1, last, voted; /* the last two: of rank 2 */
 } line;
 
-#define FIRST_VOTE 4 /* its round */
+#define FIRST_VOTE LULL__AGREE_OPEN_ROUNDS /* its round */
 
 static void keep(said_t *said, const void *data, uint64_t bytes) {
     assert_true(bytes <= sizeof said->data);
