@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """--ckpt-local with --ckpt-tier: each node drains its part to a directory that
 all see, where a checkpoint is whole; going on from there where a node has lost
-its disk, has damage, or other ranks than before."""
+its disk, has damage, or other ranks than before; and after a kill."""
 from harness import *
 
 BASE = {**SMALL, "data": "text", "steps": 12, "ckpt-every": 4}
@@ -9,15 +9,20 @@ LOCAL = {"ckpt-local": 1, "ckpt-tier": "slow"}
 ON = {"data": "text", **LOCAL, "resume": "auto"}
 
 
-def local(given, dirs=("node0", "node1")):
-    """As run(), rank r with --ckpt-dir dirs[r]."""
+def words_of(given, dirs):
+    """Rank r with --ckpt-dir dirs[r]."""
     words = [LAUNCHER, *FLAGS]
     for rank, directory in enumerate(dirs):
         words += [":"] if rank else []
         words += ["-n", "1", TRAIN,
                   *options({**given, "ckpt-dir": directory})]
-    return subprocess.run(words, capture_output=True, timeout=LIMIT,
-                          text=True)
+    return words
+
+
+def local(given, dirs=("node0", "node1")):
+    """As run()."""
+    return subprocess.run(words_of(given, dirs), capture_output=True,
+                          timeout=LIMIT, text=True)
 
 
 def curve(path):
@@ -46,6 +51,33 @@ def back(name, directories):
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
         shutil.copytree(os.path.join(name, directory), directory)
+
+
+def after_a_kill():
+    """Until the tier has some, then SIGKILL; a node is lost with it."""
+    given = {**BASE, **LOCAL, "steps": 1000000, "ckpt-every": 2,
+             "ckpt-tier": "slow9"}
+    launcher = start(2, None, "errors",
+                     words_of(given, ["node9", "node10"]))
+    check("drains", wait_for(lambda: os.path.isdir("slow9") and
+                             len(steps("slow9")) > 2), open("errors").read())
+    for rank in ranks_of(launcher.pid):
+        kill(rank)
+    check("ends", wait_for(lambda: launcher.poll() is not None))
+    newest = steps("slow9")[-1]
+    lull("verify", "--all", "slow9")
+    shutil.rmtree("node10")
+    result = local({**ON, "ckpt-tier": "slow9", "ckpt-every": 2,
+                    "stop-at": newest + 4, "metrics": "on.m"},
+                   ["node9", "node10"])
+    check("on after a kill", result.returncode == 0 and
+          f"step {newest} in" in result.stderr, result.stderr)
+    check("drained after a kill", steps("slow9")[-1] == newest + 4,
+          steps("slow9"))
+    lull("verify", "--all", "slow9")
+    must(2, {**BASE, "steps": 1000000, "ckpt-every": None,
+             "stop-at": newest + 4, "metrics": "straight.m"})
+    check("the same bits", curve("on.m") == curve("straight.m")[newest:])
 
 
 DIRS = ("node0", "node1", "slow")
@@ -115,4 +147,5 @@ result = local({**ON, "metrics": "older.m"})
 check("the newest of all", result.returncode == 0 and
       "step 8 in" in result.stderr, result.stderr)
 check("the same from an older one", curve("older.m") == curve("whole.m")[8:])
+after_a_kill()
 finish()
