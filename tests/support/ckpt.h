@@ -16,8 +16,8 @@ void test_dir_drop(const char *path);
 extern char ckpt_room[256];
 int ckpt_room_make(void **state);
 int ckpt_room_drop(void **state);
-/* From now on directories are made in memory, where there is a tmpfs and TMPDIR
- * is not set: for tests to which a disk would only add time. */
+/* From now on directories are made in memory, where there is a large tmpfs and
+ * TMPDIR is not set: for tests to which a disk would only add time. */
 void ckpt_room_in_memory(void);
 
 /* dir/name exists. */
