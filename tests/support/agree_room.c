@@ -9,10 +9,12 @@
 #include "test.h"
 
 void agree_room_init(agree_room_t *room) {
-    memset(room, 0, sizeof *room);
-    pthread_mutex_init(&room->lock, NULL);
-    if (lull__cond_init(&room->changed) != 0)
-        fail_msg("a condition");
+    if (!room->made) {
+        pthread_mutex_init(&room->lock, NULL);
+        if (lull__cond_init(&room->changed) != 0)
+            fail_msg("a condition");
+        room->made = true;
+    }
     agree_room_reset(room);
 }
 
@@ -31,9 +33,12 @@ void agree_room_reset(agree_room_t *room) {
 }
 
 void agree_room_fini(agree_room_t *room) {
+    pthread_mutex_lock(&room->lock);
+    room->calls = room->cut_at = 1;
+    while (room->inside > 0)
+        pthread_cond_wait(&room->changed, &room->lock);
+    pthread_mutex_unlock(&room->lock);
     agree_room_reset(room);
-    pthread_cond_destroy(&room->changed);
-    pthread_mutex_destroy(&room->lock);
 }
 
 /* With the lock held, as all below. False: no memory. */
@@ -119,6 +124,7 @@ lull_status_t agree_room_call(void *ctx, const lull_ckpt_agree_t *call) {
     lull_status_t status = LULL_OK;
     pthread_mutex_lock(&room->lock);
     room->calls++;
+    room->inside++;
     pthread_cond_broadcast(&room->changed);
     bool mute = room->deaf == call->rank;
     if (is_cut(room))
@@ -135,6 +141,8 @@ lull_status_t agree_room_call(void *ctx, const lull_ckpt_agree_t *call) {
     forget_before(room, call->round);
     if (status != LULL_OK && room->says != NULL)
         lull__error_set(room->says);
+    room->inside--;
+    pthread_cond_broadcast(&room->changed);
     pthread_mutex_unlock(&room->lock);
     return status;
 }

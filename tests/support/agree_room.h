@@ -14,9 +14,12 @@ typedef struct agree_message {
     char data[];
 } agree_message_t;
 
+/* Static: engines that a failed test has left may call later. */
 typedef struct agree_room {
+    bool made;
     pthread_mutex_t lock; /* guards all below */
     pthread_cond_t changed;
+    unsigned inside; /* calls under way */
     agree_message_t *messages;
     uint64_t calls;   /* so far, of all ranks */
     uint64_t cut_at;  /* the call, from 1, from which on none gets through; 0:
@@ -28,6 +31,7 @@ typedef struct agree_room {
 } agree_room_t;
 
 void agree_room_init(agree_room_t *room);
+/* Ends all calls. */
 void agree_room_fini(agree_room_t *room);
 /* Forgets messages, counts anew, mends all. */
 void agree_room_reset(agree_room_t *room);
