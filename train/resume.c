@@ -124,6 +124,15 @@ static lull_status_t search_all(resume_t *resume, uint64_t before_seq,
     for (;; copies = false) {
         search(resume, before_seq, copies, found);
         int64_t seq = found->status == LULL_OK ? (int64_t)found->id.seq : 0;
+        lull_status_t failed = found->status == LULL_ERR_NOT_FOUND
+                                   ? LULL_OK
+                                   : (lull_status_t)found->status;
+        char why[WHY_MAX];
+        if (!agree_share(other, failed, why)) {
+            found->status =
+                train_fail(failed != LULL_OK ? failed : LULL_ERR_IO, "%s", why);
+            return LULL_OK;
+        }
         ends[0] = seq;
         ends[1] = -seq;
         ends[2] = -(int64_t)found->skipped_count;

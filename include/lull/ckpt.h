@@ -361,7 +361,10 @@ typedef struct lull_ckpt_find_options {
 /* Resolves to one committed checkpoint that passes the cheap checks (its
  * manifest, votes, sizes and headers); call it on one rank and broadcast the
  * id. A damaged newest is skipped, and reported, for LATEST only.
- * LULL_ERR_NOT_FOUND: none. LULL_ERR_CORRUPT: that step is damaged. */
+ * LULL_ERR_NOT_FOUND: none. LULL_ERR_CORRUPT: that step is damaged.
+ * LULL_ERR_IO, LULL_ERR_PERMISSION: the one that is wanted, or one that may be
+ * newer, cannot be read, tried again or not: it may be whole, so an older one
+ * is not taken for it. Ask for a step, or move it away. */
 LULL_API lull_status_t lull_ckpt_find(const char *dir,
                                       const lull_ckpt_find_options_t *options,
                                       lull_ckpt_id_t *out);

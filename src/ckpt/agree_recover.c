@@ -20,7 +20,8 @@ typedef struct listing {
     lull_status_t status;
 } listing_t;
 
-/* The row of DIR/name, if its manifest can be read and is of that step. */
+/* The row of DIR/name, if it has a manifest, of that step. Fails where it
+ * cannot be told. */
 static lull_status_t read_row(const lull__dir_t *dir, const char *name,
                               lull__recover_row_t *row, bool *found) {
     lull__naming_t naming;
@@ -34,13 +35,17 @@ static lull_status_t read_row(const lull__dir_t *dir, const char *name,
                                          : kind == LULL__NAMING_OLD     ? 'O'
                                          : kind == LULL__NAMING_PARTIAL ? 'P'
                                                                         : 0};
-    if (row->kind == 0 || lull__dir_open_at(dir, name, &at) != LULL_OK)
+    if (row->kind == 0)
         return LULL_OK;
-    lull_status_t status =
-        lull__file_slurp(&at, LULL__MANIFEST, MANIFEST_MAX, &text, &n);
-    lull__dir_close(&at);
+    lull_status_t status = lull__dir_open_at(dir, name, &at);
+    if (status == LULL_OK) {
+        status = lull__file_slurp(&at, LULL__MANIFEST, MANIFEST_MAX, &text, &n);
+        lull__dir_close(&at);
+    }
     if (status != LULL_OK)
-        return status == LULL_ERR_NO_MEMORY ? status : LULL_OK;
+        return status == LULL_ERR_NO_MEMORY || lull__is_unread(status)
+                   ? status
+                   : LULL_OK;
     status = lull__manifest_parse(text, n, name, &manifest);
     if (status == LULL_OK && manifest.step == naming.step) {
         lull__history_row_t is = lull__history_row(&manifest);

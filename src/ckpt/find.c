@@ -161,10 +161,16 @@ lull_status_t lull__candidates(const lull__dir_t *root, lull__candidate_t **out,
     return LULL_OK;
 }
 
-/* Would an older checkpoint do instead? Not where the reason is this process
- * or this library. */
-static bool may_skip(lull_status_t status) {
+/* Would another copy do instead? Not where the reason is this process or this
+ * library. */
+static bool copy_may_do(lull_status_t status) {
     return status != LULL_ERR_NO_MEMORY && status != LULL_ERR_VERSION;
+}
+
+/* ... an older checkpoint? Not where this one is perhaps as good as new, and
+ * only cannot be read now. */
+static bool may_skip(lull_status_t status) {
+    return copy_may_do(status) && !lull__is_unread(status);
 }
 
 /* What is looked through: the candidates of one or more directories. */
@@ -249,31 +255,63 @@ static lull_status_t tell_unordered(const search_t *search,
         const lull__candidate_t *row = &search->rows[i];
         if (row->id.step <= found->id.step && !hinted(row->root, row->name))
             continue;
-        if (!may_skip(row->status))
+        bool is_copy = row->id.step == found->id.step;
+        if (!may_skip(row->status) && !(is_copy && copy_may_do(row->status)))
             return lull__fail(row->status, "%s", row->why);
         tell(search, row, row->why);
     }
     return LULL_OK;
 }
 
+/* One that another copy may do for. */
+typedef struct passed {
+    const lull__candidate_t *row; /* NULL: there is none */
+    lull_status_t status;
+    char why[LULL__SENTENCE_MAX];
+} passed_t;
+
+static void pass(passed_t *passed, const lull__candidate_t *row,
+                 lull_status_t status) {
+    if (passed->row != NULL)
+        return;
+    passed->row = row;
+    passed->status = as_damage(status);
+    lull__text_copy(passed->why, sizeof passed->why, lull_last_error());
+}
+
+static bool is_other(const passed_t *passed, const lull__candidate_t *row) {
+    return passed->row != NULL && by_commit(passed->row, row) != 0;
+}
+
 static lull_status_t find_latest(const search_t *search,
                                  const lull__candidate_t **out) {
     size_t skipped = 0;
+    passed_t unread = {.row = NULL};
     for (size_t i = search->count; i-- > 0;) {
         const lull__candidate_t *row = &search->rows[i];
         if (!asked_for(search, row))
             continue;
+        if (is_other(&unread, row))
+            break;
         lull_status_t status = check(search, row);
-        if (status == LULL_OK && search->options.before_seq == 0)
-            status = tell_unordered(search, row);
-        else if (status != LULL_OK && may_skip(status)) {
+        if (status == LULL_OK) {
+            *out = row;
+            if (unread.row != NULL)
+                tell(search, unread.row, unread.why);
+            return search->options.before_seq == 0 ? tell_unordered(search, row)
+                                                   : LULL_OK;
+        }
+        if (!copy_may_do(status))
+            return status;
+        if (may_skip(status)) {
             skipped++;
             tell(search, row, lull_last_error());
-            continue;
+        } else {
+            pass(&unread, row, status);
         }
-        *out = row;
-        return status;
     }
+    if (unread.row != NULL)
+        return lull__fail(unread.status, "%s", unread.why);
     if (skipped > 0)
         return lull__fail(LULL_ERR_NOT_FOUND,
                           "%s: no whole checkpoint, %zu damaged", search->where,
@@ -285,28 +323,22 @@ static lull_status_t find_latest(const search_t *search,
  * same step. */
 static lull_status_t find_step(const search_t *search,
                                const lull__candidate_t **out) {
-    const lull__candidate_t *damaged = NULL;
-    char why[LULL__SENTENCE_MAX];
-    lull_status_t first = LULL_OK;
+    passed_t damaged = {.row = NULL};
     for (size_t i = search->count; i-- > 0;) {
         const lull__candidate_t *row = &search->rows[i];
         if (row->id.step != search->options.step || !asked_for(search, row) ||
-            (damaged != NULL && by_commit(damaged, row) != 0))
+            is_other(&damaged, row))
             continue;
         lull_status_t status = check(search, row);
         *out = row;
-        if (status == LULL_OK && damaged != NULL)
-            tell(search, damaged, why);
-        if (status == LULL_OK || !may_skip(status))
+        if (status == LULL_OK && damaged.row != NULL)
+            tell(search, damaged.row, damaged.why);
+        if (status == LULL_OK || !copy_may_do(status))
             return status;
-        if (damaged == NULL) {
-            damaged = row;
-            first = as_damage(status);
-            lull__text_copy(why, sizeof why, lull_last_error());
-        }
+        pass(&damaged, row, status);
     }
-    if (damaged != NULL)
-        return lull__fail(first, "%s", why);
+    if (damaged.row != NULL)
+        return lull__fail(damaged.status, "%s", damaged.why);
     return lull__fail(LULL_ERR_NOT_FOUND, "%s: no checkpoint of step %llu",
                       search->where, (unsigned long long)search->options.step);
 }

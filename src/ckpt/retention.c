@@ -136,7 +136,8 @@ static int scan_name(void *ctx, const char *name) {
         status = lull__fail(LULL_ERR_CORRUPT,
                             "its manifest is that of step %" PRIu64, row.step);
     }
-    if (status == LULL_ERR_NO_MEMORY)
+    /* Nor is it known what seq that one has, and what it is older than. */
+    if (status == LULL_ERR_NO_MEMORY || lull__is_unread(status))
         scan->status = status;
     else if (status == LULL_OK)
         scan->status = insert(scan->history, &row);

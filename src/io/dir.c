@@ -11,10 +11,11 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY)
 
 static int open_dir(const lull__io_t *io, int at, const char *name) {
+    unsigned times = 0;
     int fd;
     do
         fd = io->ops->open(io, at, name, DIR_FLAGS, 0);
-    while (fd == -EINTR);
+    while (fd < 0 && lull__io_again(fd, &times));
     return fd;
 }
 
@@ -47,8 +48,10 @@ lull_status_t lull__dir_open(const lull__io_t *io, const char *path,
 
 lull_status_t lull__dir_open_at(const lull__dir_t *parent, const char *name,
                                 lull__dir_t *out) {
-    return dir_finish(parent->io, open_dir(parent->io, parent->fd, name),
-                      joined(parent->path, name), out);
+    int fd = open_dir(parent->io, parent->fd, name);
+    lull_status_t status =
+        dir_finish(parent->io, fd, joined(parent->path, name), out);
+    return fd == -ENOTDIR || fd == -ELOOP ? LULL_ERR_CORRUPT : status;
 }
 
 void lull__dir_close(lull__dir_t *dir) {

@@ -59,13 +59,14 @@ static lull_status_t sectors(lull__direct_t *direct, char *data, uint64_t bytes,
                              uint64_t offset, uint64_t *done) {
     const lull__file_t *file = &direct->file;
     const lull__io_t *io = file->dir->io;
+    unsigned times = 0;
     *done = 0;
     while (*done < bytes) {
         uint64_t left = bytes - *done;
         ssize_t n = io->ops->read(io, file->fd, data + *done,
                                   left < MOST_AT_ONCE ? left : MOST_AT_ONCE,
                                   offset + *done);
-        if (n == -EINTR)
+        if (n < 0 && lull__io_again(n, &times))
             continue;
         if (n == -EFAULT) /* memory of a driver: only copies reach it */
             return LULL_OK;

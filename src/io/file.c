@@ -9,6 +9,7 @@
 #include <sys/file.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 /* One write() moves at most 0x7ffff000 bytes; ask for whole pages below it. */
 #define MOST_AT_ONCE ((uint64_t)1 << 30)
@@ -19,12 +20,24 @@ static lull_status_t file_error(int rc, const lull__file_t *file,
                             what);
 }
 
+bool lull__io_again(ssize_t rc, unsigned *times) {
+    static const double naps[] = {0.01, 0.1};
+    if (rc == -EINTR)
+        return true;
+    if ((rc != -EIO && rc != -ETIMEDOUT) || *times == 2)
+        return false;
+    lull__sleep(naps[(*times)++]);
+    return true;
+}
+
 lull_status_t lull__file_open(const lull__dir_t *dir, const char *name,
                               int flags, lull__file_t *out) {
     lull__file_t file = {dir, name, -1};
+    bool reads = (flags & (O_ACCMODE | O_CREAT)) == O_RDONLY;
+    unsigned times = 0;
     do
         file.fd = dir->io->ops->open(dir->io, dir->fd, name, flags, 0666);
-    while (file.fd == -EINTR);
+    while (file.fd == -EINTR || (reads && lull__io_again(file.fd, &times)));
     if (file.fd < 0)
         return file_error(file.fd, &file,
                           flags & O_CREAT ? "creating failed"
@@ -68,10 +81,11 @@ lull_status_t lull__file_read(const lull__file_t *file, void *data,
                               uint64_t bytes, uint64_t offset) {
     const lull__io_t *io = file->dir->io;
     char *to = data;
+    unsigned times = 0;
     while (bytes > 0) {
         size_t ask = bytes < MOST_AT_ONCE ? bytes : MOST_AT_ONCE;
         ssize_t n = io->ops->read(io, file->fd, to, ask, offset);
-        if (n == -EINTR)
+        if (n < 0 && lull__io_again(n, &times))
             continue;
         if (n < 0)
             return file_error((int)n, file, "reading failed");

@@ -20,6 +20,7 @@ typedef struct lull__dir {
 /* Opens a directory by path, or `name` inside `parent`. */
 lull_status_t lull__dir_open(const lull__io_t *io, const char *path,
                              lull__dir_t *out);
+/* ... LULL_ERR_CORRUPT: it is something else. */
 lull_status_t lull__dir_open_at(const lull__dir_t *parent, const char *name,
                                 lull__dir_t *out);
 /* Harmless on a closed one. */
@@ -59,6 +60,17 @@ typedef struct lull__file {
 
 #define LULL__FILE_CLOSED \
     { .fd = -1 }
+
+/* After a call that only reads failed with `rc`: is it to be made again? After
+ * an interrupt always. A disk behind a network or a switched path has moments,
+ * so also a little later, twice, after EIO or ETIMEDOUT; *times counts those.
+ * Sleeps. */
+bool lull__io_again(ssize_t rc, unsigned *times);
+
+/* A status of reading that says nothing about what is there. */
+static inline bool lull__is_unread(lull_status_t status) {
+    return status == LULL_ERR_IO || status == LULL_ERR_PERMISSION;
+}
 
 /* flags as open(2); created files get mode 0666 under the umask. */
 lull_status_t lull__file_open(const lull__dir_t *dir, const char *name,

@@ -564,6 +564,50 @@ static void an_open_that_fails_fails_for_all(void **state) {
         assert_int_equal(test_count(dirs[r], ".lull/probe"), 0);
 }
 
+static bool unread_fd(int fd) {
+    char link[64], at[400] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    return readlink(link, at, sizeof at - 1) > 0 &&
+           strstr(at, "/node1/step-00000001/manifest.json") != NULL;
+}
+
+static ssize_t read_elsewhere(const lull__io_t *io, int fd, void *to,
+                              size_t bytes, uint64_t offset) {
+    (void)io;
+    return unread_fd(fd) ? -EIO
+                         : lull__io_system.ops->read(&lull__io_system, fd, to,
+                                                     bytes, offset);
+}
+
+/* Else the other place would count it as one that it alone has. */
+static void an_open_that_cannot_read_fails_for_all(void **state) {
+    (void)state;
+    lull_ckpt_t *ranks[WORLD];
+    opener_t openers[WORLD];
+    lull__io_ops_t ops = *lull__io_system.ops;
+    const lull__io_t io = {.ops = &ops};
+    use_places(2);
+    open_all(ranks, "run", 0);
+    commit_all(ranks, 1);
+    close_all(ranks);
+    agree_room_reset(&room);
+    ops.read = read_elsewhere;
+    lull__io_set_default(&io);
+    begin_open(openers, "next", 0);
+    run_open(openers);
+    lull__io_set_default(NULL);
+    for (uint32_t r = 0; r < WORLD; r++) {
+        assert_int_equal(openers[r].status, LULL_ERR_IO);
+        assert_non_null(strstr(openers[r].why, "node1/step-00000001/manifest"));
+    }
+    agree_room_reset(&room);
+    open_all(ranks, "after", 1);
+    assert_loads(1);
+    commit_all(ranks, 2);
+    close_all(ranks);
+    assert_loads(2);
+}
+
 /* The line is cut at every call of a save, once with a new step and once with
  * a step that is there: after a restart all places have the same, the one
  * before or the new one; what was told committed is there. */
@@ -845,6 +889,7 @@ int main(void) {
         TEST(a_rank_that_saves_another_step_is_named),
         TEST(destroying_ends_waiting),
         TEST(an_open_that_fails_fails_for_all),
+        TEST(an_open_that_cannot_read_fails_for_all),
         TEST(the_line_is_cut_anywhere),
         TEST(a_callback_is_quoted),
         TEST(what_is_published_in_one_place_is_older),
