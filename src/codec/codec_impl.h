@@ -17,6 +17,8 @@
 struct lull_codec_scratch {
     uint64_t random; /* state of stochastic rounding; survives calls */
     bool past;       /* what this call writes had better pass by the caches */
+    size_t follows; /* bytes after the input that the next call will read: worth
+                       asking for, never to be relied on */
     _Alignas(64) uint8_t bytes[LULL__SCRATCH_BYTES];
 };
 
@@ -39,6 +41,12 @@ static inline void lull__past_end(lull_codec_scratch_t *scratch) {
 #ifdef __x86_64__
     __builtin_ia32_sfence();
 #endif
+}
+
+static inline void lull__set_follows(lull_codec_scratch_t *scratch,
+                                     size_t bytes) {
+    if (scratch != NULL)
+        scratch->follows = bytes;
 }
 
 /* Where encode writes. In: data, capacity. Out: bytes; unfit. */

@@ -1,6 +1,7 @@
 /* expo (lossless): exponents by their entropy, the rest as it is, in blocks
  * that stand alone. Stream, blocks and the codec's row; the coding of
- * exponents is in expo_tree.c. Format: docs/formats/expo.md. */
+ * exponents is in expo_encode.c and expo_decode.c. Format:
+ * docs/formats/expo.md. */
 #include <string.h>
 
 #include "codec/codec_impl.h"
@@ -8,12 +9,12 @@
 #include "codec/expo_plan.h"
 
 #define MAGIC 0x6f707865u /* "expo" */
-enum { VERSION = 1, HEADER = 16, BLOCK_HEADER = 4, BLOCK_MOST = 8192 };
+enum { VERSION = 2, HEADER = 16, BLOCK_HEADER = 4, BLOCK_MOST = 8192 };
 enum { KIND_RAW = 0, KIND_CODED = 1 };
 
 /* How a byte plane is stored: as it is; not, as it is all zero; only where
- * the symbol is not zero; coded by a tree as symbols are. */
-enum { PLANE_RAW = 0, PLANE_ZERO = 1, PLANE_SYMBOL = 2, PLANE_TREE = 3 };
+ * the symbol is not zero; coded in digits as symbols are. */
+enum { PLANE_RAW = 0, PLANE_ZERO = 1, PLANE_SYMBOL = 2, PLANE_CODED = 3 };
 
 /* What a dtype needs. */
 typedef struct layout {
@@ -51,12 +52,11 @@ static const lull__expo_kernel_t *kernel_in_force(void) {
 
 /* The caller's scratch, cut up for one block. */
 typedef struct work {
-    const lull__expo_kernel_t *kernel;
     const layout_t *layout;
     lull__expo_room_t room;
     lull__expo_choice_t *choice; /* of symbols, kept from block to block */
-    uint8_t *nonzero;            /* mask of the symbols that are not zero */
-    size_t nonzeros;             /* how many those are */
+    lull__expo_table_t *table;   /* the same when decoding */
+    size_t nonzeros; /* symbols that are not 0, once they are counted */
     lull__expo_fields_t fields;
     uint8_t *plane[LULL__EXPO_PLANES], *bits[LULL__EXPO_BITS];
 } work_t;
@@ -68,8 +68,8 @@ static uint8_t *take(uint8_t **free, size_t bytes) {
 }
 
 #define TAKEN(bytes) (((bytes) + LULL__EXPO_SLACK + 63) / 64 * 64)
-#define WORK(block, planes, bits, wide)                                  \
-    ((4 + (planes)) * TAKEN(block) + (1 + (bits)) * TAKEN((block) / 8) + \
+#define WORK(block, planes, bits, wide)                          \
+    ((4 + (planes)) * TAKEN(block) + (bits)*TAKEN((block) / 8) + \
      (wide)*TAKEN(2 * (block)))
 _Static_assert(WORK(8192, 3, 0, 0) <= LULL__SCRATCH_BYTES, "f32");
 _Static_assert(WORK(8192, 1, 3, 0) <= LULL__SCRATCH_BYTES, "f16");
@@ -80,13 +80,12 @@ static void set_up(work_t *w, lull_dtype_t dtype,
     const layout_t *layout = layout_of(dtype);
     uint8_t *free = scratch->bytes;
     memset(w, 0, sizeof *w);
-    w->kernel = kernel_in_force();
+    w->room.kernel = kernel_in_force();
     w->layout = layout;
     w->room.a = take(&free, layout->block);
     w->room.b = take(&free, layout->block);
-    w->room.masks = take(&free, layout->block);
-    w->room.escapes = take(&free, layout->block);
-    w->nonzero = take(&free, layout->block / 8);
+    w->room.c = take(&free, layout->block);
+    w->room.out = take(&free, layout->block);
     for (unsigned k = 0; k < layout->planes; k++)
         w->fields.plane[k] = w->plane[k] = take(&free, layout->block);
     for (unsigned k = 0; k < layout->bits; k++)
@@ -96,13 +95,13 @@ static void set_up(work_t *w, lull_dtype_t dtype,
         w->fields.exponents = (uint16_t *)take(&free, 2 * layout->block);
 }
 
-/* So that all has been asked for when the n symbols of a block have passed
- * through two nodes and a half each. */
+/* So that all has been asked for when the n symbols of a block have passed a
+ * level. */
 static void set_ahead(const work_t *w, lull__expo_ahead_t *ahead,
                       const uint8_t *at, size_t bytes, size_t n) {
     ahead->at = at;
     ahead->end = at + bytes;
-    ahead->step = (bytes * w->kernel->piece * 2 / (5 * n) + 63) / 64 * 64;
+    ahead->step = (bytes * w->room.kernel->piece / n + 63) / 64 * 64;
 }
 
 static size_t blocks_of(const layout_t *layout, size_t count) {
@@ -142,17 +141,27 @@ static void put16(writer_t *to, unsigned value) {
     put(to, bytes, 2);
 }
 
-static void put_tree(writer_t *to, const lull__expo_coded_t *tree) {
-    put(to, tree->table, tree->table_bytes);
-    put(to, tree->masks, tree->mask_bytes);
-    put(to, tree->escapes, tree->escape_bytes);
+static void put_coded(writer_t *to, const lull__expo_coded_t *coded) {
+    put(to, coded->head, coded->head_bytes);
+    put(to, coded->digits, coded->digit_bytes);
+}
+
+/* What the symbols' flags are made by, as digits of a table. */
+static const lull__expo_level_t flags_level = {.width = 1, .last = 1};
+
+/* To room.b. */
+static void make_flags(work_t *w, const uint8_t *symbols, size_t n) {
+    lull__expo_digits_t of;
+    const uint8_t zero = 0;
+    lull__expo_set_digits(&of, &zero, 1, 1);
+    (void)w->room.kernel->digits(symbols, n, &of, 255, w->room.b, NULL);
 }
 
 /* Symbols to room.a; f64: also the base. Returns how many are far. */
 static size_t make_symbols(work_t *w, const uint8_t *src, size_t n,
                            unsigned *base) {
     w->fields.symbols = w->room.a;
-    w->kernel->cut->scatter[w->layout->kind](src, n, &w->fields);
+    w->room.kernel->cut->scatter[w->layout->kind](src, n, &w->fields);
     if (w->fields.exponents == NULL)
         return 0;
     *base = lull__expo_base(w->fields.exponents, n);
@@ -160,20 +169,15 @@ static size_t make_symbols(work_t *w, const uint8_t *src, size_t n,
 }
 
 static void put_symbols(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
-    lull__expo_coded_t tree;
+    lull__expo_coded_t coded;
     unsigned base = 0;
     size_t far = make_symbols(w, src, n, &base);
-    w->nonzeros = n;
-    w->room.range = w->kernel->range(w->room.a, n);
-    if (w->room.range.zero)
-        w->nonzeros = w->kernel->split(w->room.a, n, 1, w->nonzero, NULL, 0);
-    if (!lull__expo_tree_encode(w->kernel, n, &w->room, w->choice, &tree)) {
-        make_symbols(w, src, n, &base);
-        lull__expo_tree_raw(n, &w->room, &tree);
-    }
+    w->nonzeros = 0;
+    if (!lull__expo_encode(&w->room, w->room.a, n, w->choice, &coded))
+        lull__expo_literal(w->room.a, n, &coded);
     if (w->fields.exponents != NULL)
         put16(to, base);
-    put_tree(to, &tree);
+    put_coded(to, &coded);
     for (size_t i = 0; i < n && far != 0; i++) {
         unsigned e = w->fields.exponents[i];
         if (!lull__expo_is_far(e, base))
@@ -200,45 +204,59 @@ static glance_t glance_at(const uint8_t *plane, size_t n) {
     return glance;
 }
 
+static bool looks_random(const uint8_t *plane, size_t n) {
+    glance_t glance = glance_at(plane, n);
+    return n >= 256 && glance.values > 40 && glance.zeros < 4;
+}
+
+/* Of a plane, to room.c, the bytes of the symbols that are not zero. */
+static void keep_nonzero(work_t *w, const uint8_t *plane, size_t n) {
+    make_flags(w, w->room.a, n);
+    w->room.kernel->keep(plane, n, w->room.b, w->room.c);
+}
+
 /* Writes a byte plane in its shortest mode, which it returns. */
 static unsigned put_plane(work_t *w, const uint8_t *plane, size_t n,
                           writer_t *to) {
-    lull__expo_coded_t tree;
+    lull__expo_coded_t coded;
+    const uint8_t *stored = plane;
     unsigned mode = PLANE_RAW;
     size_t bytes = n;
-    glance_t glance = glance_at(plane, n);
-    bool random = n >= 256 && glance.values > 40 && glance.zeros < 4;
-    if (random && w->nonzeros == n) { /* mantissas as they mostly are */
+    bool random = looks_random(plane, n);
+    if (random && !w->choice->zero) { /* mantissas as they mostly are */
         put(to, plane, n);
         return PLANE_RAW;
     }
-    size_t full = w->kernel->split(plane, n, 1, w->room.b, NULL, 0);
+    if (w->nonzeros == 0)
+        w->nonzeros = w->room.kernel->nonzeros(w->room.a, n);
+    if (random && w->nonzeros == n) {
+        put(to, plane, n);
+        return PLANE_RAW;
+    }
+    size_t full = w->room.kernel->nonzeros(plane, n);
     if (full == 0)
         return PLANE_ZERO;
     if (full <= w->nonzeros && w->nonzeros < n) {
-        w->kernel->pick(plane, n, w->nonzero, w->room.a);
-        if (w->kernel->split(w->room.a, w->nonzeros, 1, w->room.b, NULL, 0) ==
-            full) {
+        keep_nonzero(w, plane, n);
+        if (w->room.kernel->nonzeros(w->room.c, w->nonzeros) == full) {
             mode = PLANE_SYMBOL;
+            stored = w->room.c;
             bytes = w->nonzeros;
-            glance = glance_at(w->room.a, bytes);
-            random = bytes >= 256 && glance.values > 40 && glance.zeros < 4;
+            random = looks_random(stored, bytes);
         }
     }
     if (!random) {
-        memcpy(w->room.a, plane, n);
-        w->room.range = w->kernel->range(w->room.a, n);
         lull__expo_choice_t choice;
         lull__expo_choice_begin(&choice);
-        if (lull__expo_tree_encode(w->kernel, n, &w->room, &choice, &tree) &&
-            tree.table_bytes + tree.mask_bytes + tree.escape_bytes < bytes) {
-            put_tree(to, &tree);
-            return PLANE_TREE;
+        if (lull__expo_encode(&w->room, plane, n, &choice, &coded) &&
+            coded.head_bytes + coded.digit_bytes < bytes) {
+            put_coded(to, &coded);
+            return PLANE_CODED;
         }
-        if (mode == PLANE_SYMBOL)
-            w->kernel->pick(plane, n, w->nonzero, w->room.a);
+        if (mode == PLANE_SYMBOL) /* others came there */
+            keep_nonzero(w, plane, n);
     }
-    put(to, mode == PLANE_SYMBOL ? w->room.a : plane, bytes);
+    put(to, stored, bytes);
     return mode;
 }
 
@@ -274,7 +292,7 @@ static void put_block(work_t *w, const uint8_t *src, size_t n, writer_t *to) {
 /* Past the caches pays where a block is long: each part has two ends that
  * share their lines with others, and those wait for memory. */
 static void (*copy_of(const work_t *w))(uint8_t *, const uint8_t *, size_t) {
-    return w->fields.past && w->layout->planes > 1 ? w->kernel->cut->copy
+    return w->fields.past && w->layout->planes > 1 ? w->room.kernel->cut->copy
                                                    : NULL;
 }
 
@@ -293,6 +311,7 @@ static lull_status_t encode_block(work_t *w, const uint8_t *src, size_t n,
                               out->capacity);
         *at = KIND_RAW;
         memcpy(at + 1, src, raw - 1);
+        w->choice->blocks = 0; /* a decoder has not seen its table */
         to.at = at + raw;
     }
     out->bytes = (size_t)(to.at - out->data);
@@ -323,21 +342,23 @@ static lull_status_t encode(const lull_codec_t *codec, const void *src,
     lull__store64(out->data + 8, count);
     out->bytes = HEADER;
     const uint8_t *values = src;
+    size_t last = w.layout->block * w.layout->size;
     for (size_t done = 0; done < count;) {
         size_t n = count - done;
         n = n < w.layout->block ? n : w.layout->block;
         /* The next block's values, and where this one will be written. */
-        size_t next = count - done - n, room = out->capacity - out->bytes;
-        next = next < w.layout->block ? next : w.layout->block;
-        set_ahead(&w, &w.room.read, values + n * w.layout->size,
-                  next * w.layout->size, n);
+        size_t bytes = n * w.layout->size, room = out->capacity - out->bytes;
+        size_t left = (count - done - n) * w.layout->size + scratch->follows;
+        set_ahead(&w, &w.room.read, values + bytes, left < bytes ? left : bytes,
+                  n);
+        size_t size = last < room ? last : room; /* likely */
         if (copy_of(&w) == NULL)
-            set_ahead(&w, &w.room.write, out->data + out->bytes,
-                      room < n * w.layout->size ? room : n * w.layout->size, n);
+            set_ahead(&w, &w.room.write, out->data + out->bytes, size, n);
         lull_status_t status = encode_block(&w, values, n, out);
+        last = out->bytes - (out->capacity - room);
         if (status != LULL_OK)
             return status;
-        values += n * w.layout->size;
+        values += bytes;
         done += n;
     }
     return LULL_OK;
@@ -349,9 +370,8 @@ static const uint8_t zeros[BLOCK_MOST];
 
 /* A plane of which only the bytes are stored whose symbol is not zero. */
 static void spread(work_t *w, size_t n, const uint8_t *from, uint8_t *plane) {
-    const lull__expo_side_t zero = {NULL, 0}, one = {w->room.a, 0};
     memcpy(w->room.a, from, w->nonzeros);
-    w->kernel->merge(w->nonzero, n, zero, one, plane);
+    w->room.kernel->join(w->room.b, n, &flags_level, w->room.a, plane);
 }
 
 static const char *get_plane(work_t *w, unsigned mode, unsigned k, size_t n,
@@ -363,12 +383,14 @@ static const char *get_plane(work_t *w, unsigned mode, unsigned k, size_t n,
         w->fields.plane[k] = zeros;
         return NULL;
     }
-    if (mode == PLANE_TREE)
-        return lull__expo_tree_decode(w->kernel, n, at, end, &w->room,
-                                      w->plane[k]);
-    if (mode == PLANE_SYMBOL)
-        stored = w->nonzeros =
-            w->kernel->split(w->fields.symbols, n, 1, w->nonzero, NULL, 0);
+    if (mode == PLANE_CODED) {
+        lull__expo_table_t table = {.levels = 0};
+        return lull__expo_decode(&w->room, n, at, end, &table, w->plane[k]);
+    }
+    if (mode == PLANE_SYMBOL) {
+        make_flags(w, w->fields.symbols, n);
+        stored = w->nonzeros = w->room.kernel->nonzeros(w->fields.symbols, n);
+    }
     if ((size_t)(end - from) < stored)
         return "cut off in a plane";
     *at += stored;
@@ -395,9 +417,9 @@ static const char *get_fields(work_t *w, size_t n, const uint8_t **at,
         if (base > LULL__EXPO_BASE_MOST)
             return "the base of exponents";
     }
-    w->fields.symbols = w->room.masks;
-    const char *wrong = lull__expo_tree_decode(w->kernel, n, at, end, &w->room,
-                                               w->fields.symbols);
+    w->fields.symbols = w->room.out;
+    const char *wrong =
+        lull__expo_decode(&w->room, n, at, end, w->table, w->fields.symbols);
     if (wrong == NULL && wide != 0)
         wrong = lull__expo_widen(w->fields.symbols, n, base, at, end,
                                  w->fields.exponents);
@@ -428,7 +450,7 @@ static void add_fields(const work_t *w, size_t n, sink_t *sink) {
     for (size_t i = 0; i < n; i += PIECE) {
         size_t part = n - i < PIECE ? n - i : PIECE;
         lull__expo_fields_t fields = lull__expo_fields_at(&w->fields, i);
-        w->kernel->cut->gather[w->layout->kind](&fields, part, piece);
+        w->room.kernel->cut->gather[w->layout->kind](&fields, part, piece);
         lull__add(w->layout->dtype, piece, sink->sum, part);
         sink->sum += part * (w->layout->size == 8 ? 8 : 4);
     }
@@ -459,7 +481,8 @@ static const char *decode_block(work_t *w, size_t n, const uint8_t **at,
     if (wrong != NULL)
         return wrong;
     if (sink->values != NULL) {
-        w->kernel->cut->gather[w->layout->kind](&w->fields, n, sink->values);
+        w->room.kernel->cut->gather[w->layout->kind](&w->fields, n,
+                                                     sink->values);
         sink->values += bytes;
     } else {
         add_fields(w, n, sink);
@@ -496,18 +519,19 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
                                size_t bytes, sink_t sink,
                                lull_codec_scratch_t *scratch, size_t count) {
     work_t w;
+    lull__expo_table_t table = {.levels = 0};
     set_up(&w, codec->dtype, scratch);
-    w.fields.past &= w.kernel->cut->past[w.layout->kind];
+    w.table = &table;
+    w.fields.past &= w.room.kernel->cut->past[w.layout->kind];
     lull_status_t status = check_header(w.layout, src, bytes, count);
     if (status != LULL_OK)
         return status;
-    const uint8_t *at = src + HEADER, *end = src + bytes, *last = at;
+    const uint8_t *at = src + HEADER, *end = src + bytes;
+    size_t size = bytes / (blocks_of(w.layout, count) + (count == 0));
     for (size_t done = 0; done < count;) {
-        size_t n = count - done, left = (size_t)(end - at);
+        size_t n = count - done, left = (size_t)(end - at) + scratch->follows;
         n = n < w.layout->block ? n : w.layout->block;
         /* The next block, if this one is as long as the last was. */
-        size_t size = (size_t)(at - last);
-        last = at;
         size = size < left ? size : left;
         set_ahead(&w, &w.room.read, at + size,
                   size < left - size ? size : left - size, n);
@@ -516,7 +540,9 @@ static lull_status_t decode_to(const lull_codec_t *codec, const uint8_t *src,
             set_ahead(&w, &w.room.write, to, n * w.layout->size, n);
         else /* the end, that is no whole line */
             __builtin_prefetch(to + n * w.layout->size - 1, 1, 2);
+        const uint8_t *begin = at;
         const char *wrong = decode_block(&w, n, &at, end, &sink);
+        size = (size_t)(at - begin);
         if (wrong != NULL)
             return lull__fail(LULL_ERR_CORRUPT,
                               "expo: block of the values from %zu on: %s", done,

@@ -1,4 +1,4 @@
-/* The inside of expo: fields of values, the tree of symbols, and the kernels
+/* The inside of expo: fields of values, digits of symbols, and the kernels
  * that a variant for an instruction set gives. docs/formats/expo.md. */
 #ifndef LULL__EXPO_H
 #define LULL__EXPO_H
@@ -25,13 +25,6 @@ typedef struct lull__expo_fields {
     bool past; /* gather is to write past the caches */
 } lull__expo_fields_t;
 
-/* One input of merge: `at`, or if that is NULL the same byte again and
- * again. */
-typedef struct lull__expo_side {
-    const uint8_t *at;
-    uint8_t byte;
-} lull__expo_side_t;
-
 enum { LULL__EXPO_F32, LULL__EXPO_F16, LULL__EXPO_BF16, LULL__EXPO_F64 };
 #define LULL__EXPO_KINDS 4
 
@@ -53,87 +46,86 @@ typedef struct lull__expo_cut {
 extern const lull__expo_cut_t lull__expo_cut_portable, lull__expo_cut_avx2,
     lull__expo_cut_avx512;
 
-/* Of symbols: whether one is 0, and between which the others are, if there are
- * any. It may be wider than need be, but zero is exact. */
-typedef struct lull__expo_range {
-    bool zero;
-    uint8_t least, most;
-} lull__expo_range_t;
+/* ---- Digits ------------------------------------------------------------ */
 
-/* Three levels of a tree from a node on, the root. The masks of the first two
- * levels are taken here, and those of the third but for a node with two inner
- * children: that one is left to what is below. */
-typedef struct lull__expo_shape {
-    uint8_t second; /* inner nodes of the second level: 1 or 2 */
-    uint8_t third;  /* of the third: the rightmost of 4 places */
-    uint8_t planes; /* of those, from the left, the ones taken here */
-} lull__expo_shape_t;
+/* Symbols are written in digits, the frequent ones in few. At each level the
+ * digits of what comes to it have the same width; the last value says that the
+ * symbol goes on to the next level, any other is a symbol. docs/decisions/0045
+ * says why. */
+#define LULL__EXPO_LEVELS 16
+#define LULL__EXPO_LISTED 64 /* symbols with a digit of their own */
+#define LULL__EXPO_WIDTH 6   /* bits of their digits */
 
-/* What comes from below: symbols of the inner child of the last of `planes`,
- * those of the node that is right of them. */
-enum { LULL__EXPO_MIXED, LULL__EXPO_WHOLE };
+typedef struct lull__expo_level {
+    uint8_t width; /* 0: all are symbol[0]; 8: digits are the symbols */
+    uint8_t last;  /* this digit goes on; 255: none does */
+    /* By digit; 0 where it is no symbol. */
+    uint8_t symbol[1 << LULL__EXPO_WIDTH];
+} lull__expo_level_t;
 
-/* Nodes are numbered as in a heap: 1 is the root, 2n and 2n + 1 are the
- * children of n. A path is the bits of three steps down, and ends in zeros
- * where it is shorter. */
-typedef struct lull__expo_merger {
-    lull__expo_shape_t shape;
-    const uint8_t *masks; /* the root's, and all others some bits on */
-    size_t at;            /* symbols of the root that are done */
-    size_t bit[8];        /* where the masks of 2 to 7 go on */
-    /* By path: a leaf's symbol, and 0 where bytes come from below. */
-    uint8_t symbol[16];
-    const uint8_t *from[2]; /* those bytes, or NULL: there are none */
-} lull__expo_merger_t;
+typedef struct lull__expo_table {
+    unsigned levels;
+    lull__expo_level_t level[LULL__EXPO_LEVELS];
+} lull__expo_table_t;
 
-typedef struct lull__expo_splitter {
-    lull__expo_shape_t shape;
-    uint8_t *masks;      /* the root's, and others at every `stride` bytes */
-    size_t at;           /* symbols of the root that are done */
-    size_t bit[8];       /* where the masks of 2 to 7 go on */
-    uint8_t *below[2];   /* masks of what goes below, over all symbols */
-    const uint8_t *path; /* of each symbol, in the upper three bits */
-    lull__expo_range_t range; /* of all symbols */
-} lull__expo_splitter_t;
+/* The same for an encoder: the digit of every symbol, xor `rest`, which is that
+ * of most. Those of another digit lie between `least` and `most`, but for 0. */
+typedef struct lull__expo_digits {
+    uint8_t rest, least, most;
+    bool zero; /* the digit of 0 is another */
+    uint8_t digit[256];
+} lull__expo_digits_t;
 
-/* Bit i of a mask is bit i % 8 of its byte i / 8. All may write up to
- * LULL__EXPO_SLACK bytes past what they give, but for gather; and read so many
- * past what they take, but for scatter, gather and masks, of which nothing is
- * read past ceil(n / 8) bytes. */
+/* All may write up to LULL__EXPO_SLACK bytes past what they give, but for
+ * gather; and read so many past what they take, but for scatter, gather and
+ * unpack, of which nothing is read past its end. */
 typedef struct lull__expo_kernel {
     size_t piece; /* symbols between two looks ahead, a multiple of 64 */
-    lull__expo_range_t (*range)(const uint8_t *in, size_t n);
+    /* How many of n bytes are not 0. */
+    size_t (*nonzeros)(const uint8_t *in, size_t n);
     /* Counts n symbols, at most 1024. */
     void (*count)(const uint8_t *in, size_t n, uint16_t *counts);
-    /* Bit i of mask is in[i] >= threshold (not 0); what is left of its last
-     * byte is 0. If out is not NULL, the bytes whose bit is `keep` go there
-     * in order. Returns how many bits are 1. */
-    size_t (*split)(const uint8_t *in, size_t n, unsigned threshold,
-                    uint8_t *mask, uint8_t *out, unsigned keep);
-    /* How many of n bits are 1. */
-    size_t (*ones)(const uint8_t *mask, size_t n);
-    /* The bytes whose bit is 1; returns how many. */
-    size_t (*pick)(const uint8_t *in, size_t n, const uint8_t *mask,
+    /* digits[i] is the digit of in[i]. Where it is `last` the byte goes to
+     * `kept`, which may be `in`; returns how many did. 255: none is. */
+    size_t (*digits)(const uint8_t *in, size_t n, const lull__expo_digits_t *of,
+                     unsigned last, uint8_t *digits, uint8_t *kept);
+    /* The bytes whose flag is not 0. */
+    void (*keep)(const uint8_t *in, size_t n, const uint8_t *flags,
+                 uint8_t *out);
+    /* Fields of 1, 2 or 4 bits: of each digit those from bit `shift` on. Byte i
+     * of the v = ceil(n * width / 8) that there are holds those of the digits
+     * i, i + v, i + 2v, ..., the first in its lowest bits. What is past n has
+     * to be 0. */
+    void (*pack)(const uint8_t *digits, size_t n, unsigned shift,
+                 unsigned width, uint8_t *out);
+    /* The inverse: or'ed to `digits`, or if `first` instead of what is there.
+     */
+    void (*unpack)(const uint8_t *in, size_t n, unsigned shift, unsigned width,
+                   bool first, uint8_t *digits);
+    /* out[i] is the symbol of digits[i], or where that is the level's last the
+     * next byte of `below`. Returns how many of those there were; reads no more
+     * than n of them. */
+    size_t (*join)(const uint8_t *digits, size_t n,
+                   const lull__expo_level_t *level, const uint8_t *below,
                    uint8_t *out);
-    /* out[i] is the next byte of zero or of one, as bit i says. Returns how
-     * many bits are 1, or if both are constants, anything. */
-    size_t (*merge)(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                    lull__expo_side_t one, uint8_t *out);
-    /* The next n symbols of three levels; but for the last call n is a multiple
-     * of 64. NULL: there is no such kernel. They write, and read, up to 16
-     * bytes past each mask; the first 8 bytes of masks 2 to 7 are 0 before
-     * split_top() writes there. */
-    void (*split_top)(lull__expo_splitter_t *top, const uint8_t *in, size_t n);
-    void (*merge_top)(lull__expo_merger_t *top, size_t n, uint8_t *out);
-    /* out[i] = table[in[i]]; returns the largest. `in` is within the range, and
-     * may be `out`. */
-    unsigned (*map)(const uint8_t *in, size_t n, const uint8_t *table,
-                    lull__expo_range_t range, uint8_t *out);
     const lull__expo_cut_t *cut;
 } lull__expo_kernel_t;
 
 extern const lull__expo_kernel_t lull__expo_portable, lull__expo_avx2,
     lull__expo_avx512;
+
+/* call(shift, width) with what is frequent as constants. */
+#define LULL__EXPO_BY_WIDTH(shift, width, call) \
+    do {                                        \
+        if ((width) == 2 && (shift) == 0)       \
+            call(0, 2);                         \
+        else if ((width) == 2)                  \
+            call(shift, 2);                     \
+        else if ((width) == 1)                  \
+            call(shift, 1);                     \
+        else                                    \
+            call(shift, 4);                     \
+    } while (0)
 
 /* Which of a chunk's 64 symbols there are, of `left`. */
 static inline uint64_t lull__expo_valid(size_t left) {
@@ -174,81 +166,52 @@ const char *lull__expo_widen(const uint8_t *restrict symbols, size_t n,
                              unsigned base, const uint8_t **at,
                              const uint8_t *end, uint16_t *restrict exponents);
 
-/* ---- The tree ---------------------------------------------------------- */
-
-/* A canonical Huffman tree as a wavelet tree: at every inner node one mask
- * says which symbols go left and which right. Nodes of a depth stand left to
- * right, leaves first. One leaf may be the escape: it stands for all symbols
- * that have no leaf, and keeps theirs as bytes. */
-#define LULL__EXPO_LISTED 64 /* symbols with a leaf of their own */
-#define LULL__EXPO_LEAVES (LULL__EXPO_LISTED + 1)
-#define LULL__EXPO_DEPTH 16
-#define LULL__EXPO_TABLE (2 + LULL__EXPO_DEPTH + LULL__EXPO_LISTED)
-
-typedef struct lull__expo_tree {
-    unsigned leaves, depth;
-    int escape; /* the leaf that is the escape, or -1 */
-    /* Of each depth: leaves, inner nodes, and the first of them counted over
-     * all depths. */
-    uint8_t leaf_count[LULL__EXPO_DEPTH + 1];
-    uint8_t leaf_first[LULL__EXPO_DEPTH + 1];
-    uint8_t node_count[LULL__EXPO_DEPTH + 1];
-    uint8_t node_first[LULL__EXPO_DEPTH + 1];
-    uint8_t symbol[LULL__EXPO_LEAVES]; /* of leaves but the escape */
-} lull__expo_tree_t;
+/* ---- Coding ------------------------------------------------------------ */
 
 /* Memory that will soon be read or written. It is asked for a little at a time
- * while a tree keeps the core busy: a core waits for few lines at once. */
+ * while levels keep the core busy: a core waits for few lines at once. */
 typedef struct lull__expo_ahead {
     const uint8_t *at, *end;
     size_t step; /* bytes of each look */
 } lull__expo_ahead_t;
 
-/* Working memory for a block of up to n values: n + SLACK bytes each. */
+/* What codes, and its working memory for a block of up to n values: n + SLACK
+ * bytes each. */
 typedef struct lull__expo_room {
-    uint8_t *a, *b, *masks, *escapes;
-    lull__expo_range_t range; /* of the symbols in a that are to be encoded */
+    const lull__expo_kernel_t *kernel;
+    uint8_t *a, *b, *c, *out;
     lull__expo_ahead_t read, write;
 } lull__expo_room_t;
 
 typedef struct lull__expo_choice lull__expo_choice_t; /* expo_plan.h */
 
-/* What a tree's encoder gives: three parts in this order. masks and escapes
- * stay in the room, or escapes are the symbols themselves. */
+/* What an encoder gives: two parts in this order. The digits stay in the
+ * room. */
+#define LULL__EXPO_HEAD (3 * LULL__EXPO_LEVELS + LULL__EXPO_LISTED)
 typedef struct lull__expo_coded {
-    uint8_t table[LULL__EXPO_TABLE];
-    size_t table_bytes;
-    const uint8_t *masks, *escapes;
-    size_t mask_bytes, escape_bytes;
+    uint8_t head[LULL__EXPO_HEAD];
+    size_t head_bytes;
+    const uint8_t *digits;
+    size_t digit_bytes;
 } lull__expo_coded_t;
 
-/* Encodes n (at least 1) symbols, which lie in room->a, their range in
- * room->range, and may be overwritten; by the choice of a block before, if
- * there is one. Returns false where coding failed to gain and the symbols are
- * spoilt: put them there again and use lull__expo_tree_raw(). */
-bool lull__expo_tree_encode(const lull__expo_kernel_t *kernel, size_t n,
-                            lull__expo_room_t *room,
-                            lull__expo_choice_t *choice,
-                            lull__expo_coded_t *out);
-void lull__expo_tree_raw(size_t n, lull__expo_room_t *room,
-                         lull__expo_coded_t *out);
+/* Encodes n (at least 1) symbols by the choice of a block before, if there is
+ * one; room->a may hold them and stays. Returns false where that takes more
+ * room than they do as they are. */
+bool lull__expo_encode(lull__expo_room_t *room, const uint8_t *symbols,
+                       size_t n, lull__expo_choice_t *choice,
+                       lull__expo_coded_t *out);
+
+/* As they are: no table, and they follow. */
+void lull__expo_literal(const uint8_t *symbols, size_t n,
+                        lull__expo_coded_t *out);
 
 /* Decodes n symbols from what is at *at and moves it on, never past end. The
- * symbols come to `symbols`, which has SLACK more bytes. Returns NULL, or what
- * is wrong. */
-const char *lull__expo_tree_decode(const lull__expo_kernel_t *kernel, size_t n,
-                                   const uint8_t **at, const uint8_t *end,
-                                   lull__expo_room_t *room, uint8_t *symbols);
-
-/* Where an inner node's child `right` (0 or 1) stands: *leaf or *node is set
- * to its number over all depths, the other to -1. */
-static inline void lull__expo_child(const lull__expo_tree_t *tree,
-                                    unsigned depth, unsigned node, int *leaf,
-                                    int *inner) {
-    unsigned leaves = tree->leaf_count[depth];
-    *leaf = node < leaves ? (int)(tree->leaf_first[depth] + node) : -1;
-    *inner =
-        node < leaves ? -1 : (int)(tree->node_first[depth] + node - leaves);
-}
+ * symbols come to `symbols`, which has SLACK more bytes. `table` holds the last
+ * one (no levels: there was none), and then this one. Returns NULL, or what is
+ * wrong. */
+const char *lull__expo_decode(lull__expo_room_t *room, size_t n,
+                              const uint8_t **at, const uint8_t *end,
+                              lull__expo_table_t *table, uint8_t *symbols);
 
 #endif

@@ -1,5 +1,5 @@
-/* expo's kernels for AVX-512: 64 symbols at a time. A mask of a tree's node
- * compresses them apart and expands them together again. */
+/* expo's kernels for AVX-512: 64 symbols at a time. A mask of those
+ * that go on compresses them and expands them to where they were. */
 #ifdef __AVX512VBMI2__
 #include <immintrin.h>
 #include <string.h>
@@ -23,15 +23,10 @@ static inline __m512i load_whole(const uint8_t *at) {
     return x;
 }
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 static inline __m512i compress(__mmask64 mask, __m512i in) {
     return _mm512_mask_compress_epi8(fresh_zero(), mask, in);
-}
-
-/* Under 64 bits; touches no byte past them. */
-static inline uint64_t last_mask(const uint8_t *mask, size_t left) {
-    __mmask16 bytes = (__mmask16)((1u << (left + 7) / 8) - 1);
-    __m128i x = _mm_maskz_loadu_epi8(bytes, mask);
-    return (uint64_t)_mm_cvtsi128_si64(x) & lull__expo_valid(left);
 }
 
 static unsigned largest(__m512i x) {
@@ -46,23 +41,14 @@ static unsigned largest(__m512i x) {
     return (unsigned)_mm_cvtsi128_si32(q) & 0xff;
 }
 
-/* Only whether there is a zero: map() takes all symbols alike here. */
-static lull__expo_range_t range(const uint8_t *in, size_t n) {
-    const __m512i ones = _mm512_set1_epi8(-1);
-    __m512i least = ones;
-    size_t i = 0;
-    for (; i + 256 <= n; i += 256) {
-        __m512i a = _mm512_min_epu8(_mm512_loadu_si512(in + i),
-                                    _mm512_loadu_si512(in + i + 64));
-        __m512i b = _mm512_min_epu8(_mm512_loadu_si512(in + i + 128),
-                                    _mm512_loadu_si512(in + i + 192));
-        least = _mm512_min_epu8(least, _mm512_min_epu8(a, b));
+static size_t nonzeros(const uint8_t *in, size_t n) {
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(in + i);
+        sum += (size_t)_mm_popcnt_u64(_mm512_test_epi8_mask(x, x) &
+                                      lull__expo_valid(n - i));
     }
-    for (; i < n; i += 64)
-        least = _mm512_mask_min_epu8(least, lull__expo_valid(n - i), least,
-                                     _mm512_loadu_si512(in + i));
-    return (lull__expo_range_t){_mm512_testn_epi8_mask(least, ones) != 0, 1,
-                                255};
+    return sum;
 }
 
 /* Symbol by symbol, where they lie close together. */
@@ -96,189 +82,179 @@ static void count(const uint8_t *in, size_t n, uint16_t *counts) {
     }
 }
 
-/* 64 bytes of split; returns the mask. */
-static inline uint64_t split64(__m512i x, __m512i least, uint64_t valid,
-                               uint8_t *mask) {
-    uint64_t bits = _mm512_cmpge_epu8_mask(x, least) & valid;
-    memcpy(mask, &bits, 8);
-    return bits;
-}
+/* ---- Digits ------------------------------------------------------------ */
 
-static size_t split(const uint8_t *in, size_t n, unsigned threshold,
-                    uint8_t *mask, uint8_t *out, unsigned keep) {
-    const __m512i least = _mm512_set1_epi8((char)threshold);
-    const uint64_t flip = keep ? 0 : UINT64_MAX;
-    const uint8_t *begin = out;
-    size_t sum = 0, i = 0;
-    if (out == NULL) {
-        for (; i < n; i += 64)
-            sum += (size_t)_mm_popcnt_u64(
-                split64(_mm512_loadu_si512(in + i), least,
-                        lull__expo_valid(n - i), mask + i / 8));
-        return sum;
-    }
-    for (; i + 64 <= n; i += 64) {
-        __m512i x = _mm512_loadu_si512(in + i);
-        uint64_t kept = split64(x, least, UINT64_MAX, mask + i / 8) ^ flip;
-        _mm512_storeu_si512(out, compress(kept, x));
+static void keep(const uint8_t *in, size_t n, const uint8_t *flags,
+                 uint8_t *out) {
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(flags + i);
+        __mmask64 kept = _mm512_test_epi8_mask(x, x) & lull__expo_valid(n - i);
+        _mm512_storeu_si512(out, compress(kept, _mm512_loadu_si512(in + i)));
         out += _mm_popcnt_u64(kept);
     }
-    if (i < n) {
-        uint64_t valid = lull__expo_valid(n - i);
-        __m512i x = _mm512_loadu_si512(in + i);
-        uint64_t kept = (split64(x, least, valid, mask + i / 8) ^ flip) & valid;
-        _mm512_storeu_si512(out, compress(kept, x));
-        out += _mm_popcnt_u64(kept);
-    }
-    sum = (size_t)(out - begin);
-    return keep ? sum : n - sum;
 }
 
-static size_t ones(const uint8_t *mask, size_t n) {
-    size_t bytes = (n + 7) / 8, i = 0;
+/* Of 64 symbols x, those whose digit d is `last`; returns how many. */
+static ALWAYS_INLINE size_t keep64(__m512i x, __m512i d, __m512i last,
+                                   uint64_t valid, uint8_t *kept) {
+    __mmask64 goes_on = _mm512_cmpeq_epi8_mask(d, last) & valid;
+    _mm512_storeu_si512(kept, compress(goes_on, x));
+    return (size_t)_mm_popcnt_u64(goes_on);
+}
+
+/* Digits that differ are of 64 neighbours. */
+static size_t digits_near(const uint8_t *in, size_t n,
+                          const lull__expo_digits_t *of, unsigned last,
+                          uint8_t *digits, uint8_t *kept) {
+    const unsigned from = of->least < 192 ? of->least : 192;
+    const __m512i first = _mm512_set1_epi8((char)from);
+    const __m512i row = _mm512_loadu_si512(of->digit + from);
+    const __m512i rest = _mm512_set1_epi8((char)of->rest);
+    const __m512i goes_on = _mm512_set1_epi8((char)last);
+    const uint8_t *begin = kept;
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(in + i);
+        __m512i at = _mm512_sub_epi8(x, first);
+        __mmask64 near = _mm512_cmplt_epu8_mask(at, _mm512_set1_epi8(64));
+        __m512i d = _mm512_maskz_permutexvar_epi8(near, at, row);
+        d = _mm512_xor_si512(d, rest);
+        _mm512_storeu_si512(digits + i, d);
+        kept += keep64(x, d, goes_on, lull__expo_valid(n - i), kept);
+    }
+    return (size_t)(kept - begin);
+}
+
+static size_t digits(const uint8_t *in, size_t n, const lull__expo_digits_t *of,
+                     unsigned last, uint8_t *digits, uint8_t *kept) {
+    const __m512i rest = _mm512_set1_epi8((char)of->rest);
+    const __m512i goes_on = _mm512_set1_epi8((char)last);
+    const uint8_t *begin = kept;
+    __m512i row[4];
+    if (!of->zero && of->most - of->least < 64 && last != 255)
+        return digits_near(in, n, of, last, digits, kept);
+    for (unsigned k = 0; k < 4; k++)
+        row[k] = _mm512_loadu_si512(of->digit + 64 * k);
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i x = _mm512_loadu_si512(in + i);
+        __m512i low = _mm512_permutex2var_epi8(row[0], x, row[1]);
+        __m512i high = _mm512_permutex2var_epi8(row[2], x, row[3]);
+        __m512i d = _mm512_mask_mov_epi8(low, _mm512_movepi8_mask(x), high);
+        d = _mm512_xor_si512(d, rest);
+        _mm512_storeu_si512(digits + i, d);
+        if (last != 255)
+            kept += keep64(x, d, goes_on, lull__expo_valid(n - i), kept);
+    }
+    return (size_t)(kept - begin);
+}
+
+/* The first of n bytes that a register of 64 begins at after the one at i: the
+ * last one overlaps. */
+static inline size_t next_of(size_t i, size_t n) {
+    return i + 64 == n ? n : i + 128 <= n ? i + 64 : n - 64;
+}
+
+/* 64 bytes of pack. */
+static ALWAYS_INLINE __m512i pack64(const uint8_t *digits, size_t v,
+                                    unsigned shift, unsigned width) {
+    const __m512i mask = _mm512_set1_epi8((char)((1u << width) - 1));
+    const __m128i down = _mm_cvtsi32_si128((int)shift);
     __m512i sum = _mm512_setzero_si512();
-    for (; i + 64 <= bytes; i += 64)
-        sum = _mm512_add_epi64(
-            sum, _mm512_popcnt_epi64(_mm512_loadu_si512(mask + i)));
-    if (i < bytes) {
-        __m512i x =
-            _mm512_maskz_loadu_epi8(lull__expo_valid(bytes - i), mask + i);
-        sum = _mm512_add_epi64(sum, _mm512_popcnt_epi64(x));
-    }
-    size_t all = (size_t)_mm512_reduce_add_epi64(sum);
-    if (n % 8 != 0) /* what the last byte has past n does not count */
-        all -= (size_t)_mm_popcnt_u32((unsigned)mask[n / 8] >> n % 8);
-    return all;
-}
-
-static size_t pick(const uint8_t *in, size_t n, const uint8_t *mask,
-                   uint8_t *out) {
-    const uint8_t *begin = out;
-    size_t i = 0;
-    for (; i + 64 <= n; i += 64) {
-        uint64_t bits = lull__load64(mask + i / 8);
-        _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
-        out += _mm_popcnt_u64(bits);
-    }
-    if (i < n) {
-        uint64_t bits = last_mask(mask + i / 8, n - i);
-        _mm512_storeu_si512(out, compress(bits, _mm512_loadu_si512(in + i)));
-        out += _mm_popcnt_u64(bits);
-    }
-    return (size_t)(out - begin);
-}
-
-static void merge_constants(const uint8_t *mask, size_t n, uint8_t zero,
-                            uint8_t one, uint8_t *out) {
-    const __m512i x = _mm512_set1_epi8((char)zero);
-    const __m512i y = _mm512_set1_epi8((char)one);
-    size_t i = 0;
-    for (; i + 64 <= n; i += 64)
-        _mm512_storeu_si512(
-            out + i, _mm512_mask_blend_epi8(lull__load64(mask + i / 8), x, y));
-    if (i < n)
-        _mm512_storeu_si512(out + i, _mm512_mask_blend_epi8(
-                                         last_mask(mask + i / 8, n - i), x, y));
-}
-
-/* One side is a constant: the other expands into it. flip is 0 if it is that
- * of the zeros. */
-static size_t merge_constant(const uint8_t *mask, size_t n, uint8_t constant,
-                             const uint8_t *from, uint64_t flip, uint8_t *out) {
-    const __m512i fill = _mm512_set1_epi8((char)constant);
-    size_t sum = 0, i = 0;
-    for (; i + 64 <= n; i += 64) {
-        uint64_t bits = lull__load64(mask + i / 8) ^ flip;
-        __m512i x = load_whole(from + sum);
-        sum += (size_t)_mm_popcnt_u64(bits);
-        _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
-    }
-    if (i < n) {
-        uint64_t bits = last_mask(mask + i / 8, n - i) ^ flip;
-        bits &= lull__expo_valid(n - i);
-        __m512i x = load_whole(from + sum);
-        sum += (size_t)_mm_popcnt_u64(bits);
-        _mm512_storeu_si512(out + i, _mm512_mask_expand_epi8(fill, bits, x));
-    }
-    return flip ? n - sum : sum;
-}
-
-/* Bytes of x where a bit is 0 and of y where it is 1, each in order. */
-static inline __m512i merged(__m512i x, __m512i y, uint64_t bits) {
-    __m512i both = _mm512_mask_expand_epi8(fresh_zero(), ~bits, x);
-    return _mm512_mask_expand_epi8(both, bits, y);
-}
-
-static size_t merge_both(const uint8_t *mask, size_t n, const uint8_t *left,
-                         const uint8_t *right, uint8_t *out) {
-    size_t sum = 0, i = 0;
-    for (; i + 64 <= n; i += 64) {
-        uint64_t bits = lull__load64(mask + i / 8);
-        __m512i x = load_whole(left + (i - sum)), y = load_whole(right + sum);
-        sum += (size_t)_mm_popcnt_u64(bits);
-        _mm512_storeu_si512(out + i, merged(x, y, bits));
-    }
-    if (i < n) {
-        uint64_t bits = last_mask(mask + i / 8, n - i);
-        __m512i x = load_whole(left + (i - sum)), y = load_whole(right + sum);
-        sum += (size_t)_mm_popcnt_u64(bits);
-        _mm512_storeu_si512(out + i, merged(x, y, bits));
+    for (unsigned bit = 0; bit < 8; bit += width, digits += v) {
+        __m512i x = _mm512_srl_epi16(_mm512_loadu_si512(digits), down);
+        x = _mm512_slli_epi16(_mm512_and_si512(x, mask), bit);
+        sum = _mm512_or_si512(sum, x);
     }
     return sum;
 }
 
-static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                    lull__expo_side_t one, uint8_t *out) {
-    if (zero.at == NULL && one.at == NULL) {
-        merge_constants(mask, n, zero.byte, one.byte, out);
-        return 0;
+static ALWAYS_INLINE void pack_by(const uint8_t *digits, size_t n,
+                                  unsigned shift, unsigned width,
+                                  uint8_t *out) {
+    const size_t v = (n * width + 7) / 8;
+    if (v < 64) {
+        _mm512_storeu_si512(out, pack64(digits, v, shift, width));
+        return;
     }
-    if (zero.at == NULL)
-        return merge_constant(mask, n, zero.byte, one.at, 0, out);
-    if (one.at == NULL)
-        return merge_constant(mask, n, one.byte, zero.at, UINT64_MAX, out);
-    return merge_both(mask, n, zero.at, one.at, out);
+    for (size_t i = 0; i < v; i = next_of(i, v))
+        _mm512_storeu_si512(out + i, pack64(digits + i, v, shift, width));
 }
 
-typedef struct table {
-    __m512i quarter[4];
-} table_t;
-
-static inline table_t load_table(const uint8_t *table) {
-    return (table_t){{_mm512_loadu_si512(table), _mm512_loadu_si512(table + 64),
-                      _mm512_loadu_si512(table + 128),
-                      _mm512_loadu_si512(table + 192)}};
+static void pack(const uint8_t *digits, size_t n, unsigned shift,
+                 unsigned width, uint8_t *out) {
+#define PACK(shift, width) pack_by(digits, n, shift, width, out)
+    LULL__EXPO_BY_WIDTH(shift, width, PACK);
+#undef PACK
 }
 
-static inline __m512i look_up(__m512i x, const table_t *t) {
-    __m512i low = _mm512_permutex2var_epi8(t->quarter[0], x, t->quarter[1]);
-    __m512i high = _mm512_permutex2var_epi8(t->quarter[2], x, t->quarter[3]);
-    return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+/* How fields come to digits. */
+typedef struct fields {
+    size_t v; /* bytes that they are in */
+    unsigned shift, width;
+    bool first;
+} fields_t;
+
+/* Those of 64 bytes, of which those in `valid` count. */
+static ALWAYS_INLINE void unpack64(__m512i x, __mmask64 valid, fields_t f,
+                                   uint8_t *digits) {
+    const __m512i mask = _mm512_set1_epi8((char)((1u << f.width) - 1));
+    const __m128i up = _mm_cvtsi32_si128((int)f.shift);
+    for (unsigned bit = 0; bit < 8; bit += f.width, digits += f.v) {
+        __m512i d = _mm512_and_si512(_mm512_srli_epi16(x, bit), mask);
+        d = _mm512_sll_epi16(d, up);
+        if (!f.first)
+            d = _mm512_or_si512(d, _mm512_loadu_si512(digits));
+        _mm512_mask_storeu_epi8(digits, valid, d);
+    }
 }
 
-static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
-                    lull__expo_range_t within, uint8_t *out) {
-    const table_t t = load_table(table);
-    __m512i all = _mm512_setzero_si512();
-    (void)within;
+static ALWAYS_INLINE void unpack_by(const uint8_t *in, fields_t f,
+                                    uint8_t *digits) {
+    if (f.v < 64) {
+        __mmask64 valid = lull__expo_valid(f.v);
+        unpack64(_mm512_maskz_loadu_epi8(valid, in), valid, f, digits);
+        return;
+    }
+    for (size_t i = 0; i < f.v; i = next_of(i, f.v))
+        unpack64(_mm512_loadu_si512(in + i), UINT64_MAX, f, digits + i);
+}
+
+static void unpack(const uint8_t *in, size_t n, unsigned shift, unsigned width,
+                   bool first, uint8_t *digits) {
+    const size_t v = (n * width + 7) / 8;
+#define UNPACK(shift, width) \
+    unpack_by(in, (fields_t){v, shift, width, first}, digits)
+    LULL__EXPO_BY_WIDTH(shift, width, UNPACK);
+#undef UNPACK
+}
+
+static size_t join(const uint8_t *digits, size_t n,
+                   const lull__expo_level_t *level, const uint8_t *below,
+                   uint8_t *out) {
+    const __m512i symbols = _mm512_loadu_si512(level->symbol);
+    const __m512i last = _mm512_set1_epi8((char)level->last);
+    size_t sum = 0;
     for (size_t i = 0; i < n; i += 64) {
-        __mmask64 valid = lull__expo_valid(n - i);
-        __m512i y = look_up(_mm512_loadu_si512(in + i), &t);
-        all = _mm512_mask_max_epu8(all, valid, all, y);
-        _mm512_storeu_si512(out + i, y);
+        __m512i d = _mm512_loadu_si512(digits + i);
+        __mmask64 goes_on =
+            _mm512_cmpeq_epi8_mask(d, last) & lull__expo_valid(n - i);
+        __m512i x = _mm512_permutexvar_epi8(d, symbols);
+        __m512i y = _mm512_mask_expand_epi8(fresh_zero(), goes_on,
+                                            load_whole(below + sum));
+        _mm512_storeu_si512(out + i, _mm512_or_si512(x, y));
+        sum += (size_t)_mm_popcnt_u64(goes_on);
     }
-    return largest(all);
+    return sum;
 }
 
 const lull__expo_kernel_t lull__expo_avx512 = {
-    .piece = 1024,
-    .range = range,
+    .piece = 512,
+    .nonzeros = nonzeros,
     .count = count,
-    .split = split,
-    .ones = ones,
-    .pick = pick,
-    .merge = merge,
-    .map = map,
+    .keep = keep,
+    .digits = digits,
+    .pack = pack,
+    .unpack = unpack,
+    .join = join,
     .cut = &lull__expo_cut_avx512,
 };
 #else

@@ -35,12 +35,12 @@ static inline void put_values(uint8_t *dst, __m256i x, bool past) {
 }
 
 /* The first value that a register's aligned store may begin with; n: none. Of
- * f64, with its planes of bits, a multiple of 8. */
+ * f64 and f16, with their planes of bits, a multiple of 8. */
 static inline size_t first_aligned(const uint8_t *dst, unsigned size,
                                    size_t n) {
     size_t left = (0 - (uintptr_t)dst) % 32;
-    bool whole = left % size == 0 && (size != 8 || left % 64 == 0);
-    return whole && n >= 256 ? left / size : n;
+    const unsigned whole = size == 2 || size == 8 ? 8 * size : size;
+    return left % whole == 0 && n >= 256 ? left / size : n;
 }
 
 /* Loops over 32 values at a time by step(fields, i, dst, past). */
@@ -81,11 +81,11 @@ static inline void halve(const uint8_t *src, __m256i *low, __m256i *high) {
     *high = _mm256_permute4x64_epi64(*high, 0xd8);
 }
 
-static inline void unite(uint8_t *dst, __m256i low, __m256i high) {
+static inline void unite(uint8_t *dst, __m256i low, __m256i high, bool past) {
     low = _mm256_permute4x64_epi64(low, 0xd8);
     high = _mm256_permute4x64_epi64(high, 0xd8);
-    store(dst, _mm256_unpacklo_epi8(low, high));
-    store(dst + 32, _mm256_unpackhi_epi8(low, high));
+    put_values(dst, _mm256_unpacklo_epi8(low, high), past);
+    put_values(dst + 32, _mm256_unpackhi_epi8(low, high), past);
 }
 
 static void scatter_bf16(const uint8_t *src, size_t n,
@@ -101,16 +101,17 @@ static void scatter_bf16(const uint8_t *src, size_t n,
     lull__expo_scatter_rest(LULL__EXPO_BF16, src, n, i, fields, 2);
 }
 
+static inline void gather32_bf16(const lull__expo_fields_t *fields, size_t i,
+                                 uint8_t *dst, bool past) {
+    __m256i high, low;
+    join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
+              &low);
+    unite(dst + 2 * i, low, high, past);
+}
+
 static void gather_bf16(const lull__expo_fields_t *fields, size_t n,
                         uint8_t *dst) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i high, low;
-        join_high(load(fields->symbols + i), load(fields->plane[0] + i), &high,
-                  &low);
-        unite(dst + 2 * i, low, high);
-    }
-    lull__expo_gather_rest(LULL__EXPO_BF16, fields, n, i, dst, 2);
+    GATHER(gather32_bf16, LULL__EXPO_BF16, 2);
 }
 
 static inline void store_bits(const lull__expo_fields_t *fields, unsigned k,
@@ -142,19 +143,20 @@ static inline __m256i bit_plane(const lull__expo_fields_t *fields, unsigned k,
     return _mm256_and_si256(bytes_of(bits), _mm256_set1_epi8((char)bit));
 }
 
+static inline void gather32_f16(const lull__expo_fields_t *fields, size_t i,
+                                uint8_t *dst, bool past) {
+    __m256i high =
+        _mm256_and_si256(_mm256_slli_epi16(load(fields->symbols + i), 2),
+                         _mm256_set1_epi8(0x7c));
+    high = _mm256_or_si256(high, bit_plane(fields, 0, i, 1));
+    high = _mm256_or_si256(high, bit_plane(fields, 1, i, 2));
+    high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
+    unite(dst + 2 * i, load(fields->plane[0] + i), high, past);
+}
+
 static void gather_f16(const lull__expo_fields_t *fields, size_t n,
                        uint8_t *dst) {
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        __m256i high =
-            _mm256_and_si256(_mm256_slli_epi16(load(fields->symbols + i), 2),
-                             _mm256_set1_epi8(0x7c));
-        high = _mm256_or_si256(high, bit_plane(fields, 0, i, 1));
-        high = _mm256_or_si256(high, bit_plane(fields, 1, i, 2));
-        high = _mm256_or_si256(high, bit_plane(fields, 2, i, 0x80));
-        unite(dst + 2 * i, load(fields->plane[0] + i), high);
-    }
-    lull__expo_gather_rest(LULL__EXPO_F16, fields, n, i, dst, 2);
+    GATHER(gather32_f16, LULL__EXPO_F16, 2);
 }
 
 /* Eight values of four bytes: by byte, in groups of four values. */
@@ -298,10 +300,7 @@ const lull__expo_cut_t lull__expo_cut_avx2 = {
                [LULL__EXPO_F16] = gather_f16,
                [LULL__EXPO_BF16] = gather_bf16,
                [LULL__EXPO_F64] = gather_f64},
-    /* With bf16 there is enough else to do while its lines come. */
-    .past = {[LULL__EXPO_F32] = true,
-             [LULL__EXPO_F16] = true,
-             [LULL__EXPO_F64] = true},
+    .past = {true, true, true, true},
     .copy = copy,
 };
 #else

@@ -53,12 +53,12 @@ static inline void put_values(uint8_t *dst, __m512i x, bool past) {
 }
 
 /* The first value that a register's aligned store may begin with; n: none. Of
- * f64, with its planes of bits, a multiple of 8. */
+ * f64 and f16, with their planes of bits, a multiple of 8. */
 static inline size_t first_aligned(const uint8_t *dst, unsigned size,
                                    size_t n) {
     size_t left = (0 - (uintptr_t)dst) % 64;
-    bool whole = left % size == 0 && (size != 8 || left % 64 == 0);
-    return whole && n >= 256 ? left / size : n;
+    const unsigned whole = size == 2 || size == 8 ? 8 * size : size;
+    return left % whole == 0 && n >= 256 ? left / size : n;
 }
 
 /* Loops over 64 values at a time by step(fields, i, dst, past). */
@@ -160,24 +160,24 @@ static inline __m512i bit_plane(const lull__expo_fields_t *fields, unsigned k,
     return _mm512_maskz_set1_epi8(bits, (char)bit);
 }
 
+static inline void gather64_f16(const lull__expo_fields_t *fields, size_t i,
+                                uint8_t *dst, bool past) {
+    const __m512i first = interleaved(0), second = interleaved(32);
+    __m512i low = _mm512_loadu_si512(fields->plane[0] + i);
+    __m512i high = _mm512_and_si512(
+        _mm512_slli_epi16(_mm512_loadu_si512(fields->symbols + i), 2),
+        _mm512_set1_epi8(0x7c));
+    high = _mm512_or_si512(high, bit_plane(fields, 0, i, 1));
+    high = _mm512_or_si512(high, bit_plane(fields, 1, i, 2));
+    high = _mm512_or_si512(high, bit_plane(fields, 2, i, 0x80));
+    put_values(dst + 2 * i, _mm512_permutex2var_epi8(low, first, high), past);
+    put_values(dst + 2 * i + 64, _mm512_permutex2var_epi8(low, second, high),
+               past);
+}
+
 static void gather_f16(const lull__expo_fields_t *fields, size_t n,
                        uint8_t *dst) {
-    const __m512i first = interleaved(0), second = interleaved(32);
-    size_t i = 0;
-    for (; i + 64 <= n; i += 64) {
-        __m512i low = _mm512_loadu_si512(fields->plane[0] + i);
-        __m512i high = _mm512_and_si512(
-            _mm512_slli_epi16(_mm512_loadu_si512(fields->symbols + i), 2),
-            _mm512_set1_epi8(0x7c));
-        high = _mm512_or_si512(high, bit_plane(fields, 0, i, 1));
-        high = _mm512_or_si512(high, bit_plane(fields, 1, i, 2));
-        high = _mm512_or_si512(high, bit_plane(fields, 2, i, 0x80));
-        _mm512_storeu_si512(dst + 2 * i,
-                            _mm512_permutex2var_epi8(low, first, high));
-        _mm512_storeu_si512(dst + 2 * i + 64,
-                            _mm512_permutex2var_epi8(low, second, high));
-    }
-    lull__expo_gather_rest(LULL__EXPO_F16, fields, n, i, dst, 2);
+    GATHER(gather64_f16, LULL__EXPO_F16, 2);
 }
 
 /* Bytes k and k + 1 of 32 four-byte values: the one in the lower half. */

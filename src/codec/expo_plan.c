@@ -1,15 +1,22 @@
-/* expo's choice of a tree: what a sample of the symbols says, and Huffman's
- * algorithm. */
+/* expo's choice of digits, from what a sample of the symbols says. */
 #include "codec/expo_plan.h"
 
 #include <string.h>
 
 /* Symbols counted: all of a short block, else 64 of every 512 (of 8192 values
- * that makes 1024). The tree then costs about 0.01 bits a value more than that
- * of all. */
+ * that makes 1024). */
 #define SAMPLE_WHOLE 1024
 #define SAMPLE_RUN 64
 #define SAMPLE_STRIDE 512
+
+/* Which symbols are listed, most frequent first, and what else there is. */
+typedef struct plan {
+    unsigned listed;
+    uint32_t escape; /* estimated weight; 0: every symbol is listed */
+    uint32_t total;
+    uint32_t weight[LULL__EXPO_LISTED];
+    uint8_t symbol[LULL__EXPO_LISTED];
+} plan_t;
 
 static void count(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
                   size_t n, uint16_t *counts) {
@@ -28,7 +35,7 @@ static void count(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
 
 /* Inserts into the list, which stays sorted, before its equals; what falls off
  * its end counts to the escape. */
-static void list(lull__expo_plan_t *plan, unsigned symbol, uint32_t weight) {
+static void list(plan_t *plan, unsigned symbol, uint32_t weight) {
     unsigned at = plan->listed;
     if (at == LULL__EXPO_LISTED) {
         at--;
@@ -55,7 +62,7 @@ static bool none_of_8(const uint16_t *counts) {
 }
 
 static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
-                      size_t n, lull__expo_plan_t *plan) {
+                      size_t n, plan_t *plan) {
     uint16_t counts[256];
     count(kernel, symbols, n, counts);
     plan->listed = plan->escape = plan->total = 0;
@@ -76,190 +83,131 @@ static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
     /* What a sample has once tells how much it has not (Good-Turing). */
     if (n > SAMPLE_WHOLE)
         plan->escape += once + 1;
-    plan->before = 0;
-    while (plan->before < plan->listed &&
-           plan->weight[plan->before] >= plan->escape)
-        plan->before++;
 }
 
-/* Ranks: the listed symbols in their order, with all others between, so that
- * every node of the tree is a range of ranks. */
-static void make_ranks(const lull__expo_plan_t *plan, uint8_t *ranks) {
-    uint64_t listed[4] = {0};
-    unsigned others = 256 - plan->listed, from = 0;
-    /* The others by runs: each rank is the symbol, moved. */
-    for (unsigned i = 0; i < plan->listed; i++)
-        listed[plan->symbol[i] / 64] |= 1ull << (plan->symbol[i] % 64);
-    unsigned move = plan->before;
-    for (unsigned k = 0; k < 4; k++)
-        for (uint64_t left = listed[k]; left != 0; left &= left - 1) {
-            unsigned s = 64 * k + (unsigned)__builtin_ctzll(left);
-            for (; from <= s; from++)
-                ranks[from] = (uint8_t)(from + move);
-            move--;
-        }
-    for (; from < 256; from++)
-        ranks[from] = (uint8_t)(from + move);
-    for (unsigned i = 0; i < plan->listed; i++)
-        ranks[plan->symbol[i]] = (uint8_t)(i < plan->before ? i : i + others);
+/* ---- Widths ------------------------------------------------------------ */
+
+/* Costs in 1/COST_BIT bits of the sample. Beside their digits, symbols that
+ * pass a level take time, which is weighed as PASS, and a level has a head. */
+enum { COST_BIT = 64, COST_PASS = 16, COST_LEVEL = 3 * COST_BIT };
+
+static unsigned width_for(unsigned symbols) {
+    return symbols < 2 ? 0 : 32 - (unsigned)__builtin_clz(symbols - 1);
 }
 
-void lull__expo_restore(const uint8_t *ranks, uint8_t *escapes, size_t n) {
-    uint8_t symbols[256];
-    if (n < 16) {
-        for (size_t i = 0; i < n; i++)
-            escapes[i] =
-                (uint8_t)((const uint8_t *)memchr(ranks, escapes[i], 256) -
-                          ranks);
-        return;
-    }
-    for (unsigned s = 0; s < 256; s++)
-        symbols[ranks[s]] = (uint8_t)s;
-    for (size_t i = 0; i < n; i++)
-        escapes[i] = symbols[escapes[i]];
+static uint32_t cost(uint32_t weight, unsigned width) {
+    return weight * (width * COST_BIT + COST_PASS) + COST_LEVEL;
 }
 
-/* ---- The tree's shape -------------------------------------------------- */
+/* From every symbol of the list on, the best width of the level that begins
+ * there: from the end on, as what goes on costs the same wherever it comes
+ * from. Returns the cost of all. */
+static uint32_t find_widths(const plan_t *plan,
+                            uint8_t width[LULL__EXPO_LISTED + 1]) {
+    uint32_t best[LULL__EXPO_LISTED + 1], weight = plan->escape;
+    const unsigned listed = plan->listed;
+    best[listed] = plan->escape != 0 ? cost(weight, 8) : 0;
+    width[listed] = 8;
+    for (unsigned i = listed; i-- > 0;) {
+        const unsigned left = listed - i;
+        weight += plan->weight[i];
+        best[i] = cost(weight, 8);
+        width[i] = 8;
+        for (unsigned w = 1; w <= LULL__EXPO_WIDTH; w++) {
+            unsigned symbols = (1u << w) - 1;
+            if (symbols > left)
+                break;
+            uint32_t all = cost(weight, w) + best[i + symbols];
+            /* The last level's last digit is a symbol, too. */
+            if (plan->escape == 0 && left <= symbols)
+                break;
+            if (all < best[i]) {
+                best[i] = all;
+                width[i] = (uint8_t)w;
+            }
+        }
+        unsigned last = width_for(left);
+        if (plan->escape == 0 && cost(weight, last) < best[i]) {
+            best[i] = cost(weight, last);
+            width[i] = (uint8_t)last;
+        }
+    }
+    return best[0];
+}
 
-bool lull__expo_shape(lull__expo_tree_t *tree) {
-    unsigned leaves = 0, nodes = 0, inner = 1;
-    memset(tree->node_count, 0, sizeof tree->node_count);
-    memset(tree->leaf_first, 0, sizeof tree->leaf_first);
-    memset(tree->node_first, 0, sizeof tree->node_first);
-    tree->leaf_count[0] = 0;
-    for (unsigned d = 0;; d++) {
-        if (d > 0) {
-            if (d > LULL__EXPO_DEPTH || tree->leaf_count[d] > 2 * inner)
-                return false;
-            inner = 2 * inner - tree->leaf_count[d];
+void lull__expo_set_digits(lull__expo_digits_t *of, const uint8_t *symbols,
+                           unsigned n, unsigned rest) {
+    memset(of->digit, 0, sizeof of->digit);
+    of->rest = (uint8_t)rest;
+    of->zero = false;
+    of->least = 255;
+    of->most = 0;
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t s = symbols[i];
+        of->digit[s] = (uint8_t)(i ^ rest);
+        if (s == 0) {
+            of->zero = true;
+            continue;
         }
-        tree->leaf_first[d] = (uint8_t)leaves;
-        tree->node_first[d] = (uint8_t)nodes;
-        tree->node_count[d] = (uint8_t)inner;
-        leaves += tree->leaf_count[d];
-        nodes += inner;
-        if (leaves > LULL__EXPO_LEAVES || nodes >= LULL__EXPO_LEAVES)
-            return false;
-        if (inner == 0) {
-            tree->depth = d;
-            return leaves == tree->leaves;
-        }
+        of->least = s < of->least ? s : of->least;
+        of->most = s > of->most ? s : of->most;
     }
 }
 
-/* Huffman's algorithm with two queues: weights are sorted, largest first, and
- * sums come out sorted too. */
-static void make_tree(const uint32_t *weight, lull__expo_tree_t *tree) {
-    uint32_t sum[LULL__EXPO_LEAVES];
-    /* Leaves are 0 .. n - 1, inner nodes n, n + 1, ... as they are made. */
-    uint8_t parent[2 * LULL__EXPO_LEAVES], depth[2 * LULL__EXPO_LEAVES];
-    unsigned n = tree->leaves, leaf = n, used = 0;
-    for (unsigned made = 0; made < n - 1; made++) {
-        sum[made] = 0;
-        for (unsigned k = 0; k < 2; k++) {
-            bool from_leaves =
-                leaf > 0 && (used == made || weight[leaf - 1] <= sum[used]);
-            unsigned node = from_leaves ? --leaf : n + used;
-            sum[made] += from_leaves ? weight[leaf] : sum[used++];
-            parent[node] = (uint8_t)(n + made);
+/* The levels whose widths were found. */
+static void make_levels(const plan_t *plan, const uint8_t *width,
+                        lull__expo_choice_t *choice) {
+    lull__expo_table_t *table = &choice->table;
+    unsigned at = 0, k = 0;
+    for (;; k++) {
+        lull__expo_level_t *level = table->level + k;
+        const unsigned left = plan->listed - at, w = width[at];
+        unsigned symbols = w < 8 ? (1u << w) - 1 : 0;
+        bool ends = w == 8 || (plan->escape == 0 && left <= symbols + 1);
+        if (k + 1 == LULL__EXPO_LEVELS && !ends) {
+            level->width = 8;
+            symbols = 0;
+            ends = true;
+        } else {
+            level->width = (uint8_t)w;
+        }
+        if (ends && level->width < 8)
+            symbols = left;
+        level->last = ends ? 255 : (uint8_t)symbols;
+        memset(level->symbol, 0, sizeof level->symbol);
+        memcpy(level->symbol, plan->symbol + at, symbols);
+        /* Where none goes on, whatever symbols may come have digits. */
+        lull__expo_set_digits(choice->digits + k, plan->symbol + at, symbols,
+                              ends ? 0 : symbols);
+        choice->zero |= choice->digits[k].zero;
+        at += symbols;
+        if (ends) {
+            choice->listed = symbols;
+            break;
         }
     }
-    memset(tree->leaf_count, 0, sizeof tree->leaf_count);
-    depth[2 * n - 2] = 0;
-    for (int node = (int)(2 * n) - 3; node >= 0; node--) {
-        depth[node] = (uint8_t)(depth[parent[node]] + 1);
-        if ((unsigned)node < n)
-            tree->leaf_count[depth[node]]++;
-    }
-    /* Depth: a path of d nodes needs a weight of the d-th Fibonacci number,
-     * and a sample has less than the 18th. */
-    (void)lull__expo_shape(tree);
-}
-
-/* The tree of a plan, with or without its escape, and the bits of the sample
- * in it. */
-static uint64_t plan_tree(const lull__expo_plan_t *plan, bool escape,
-                          lull__expo_tree_t *tree) {
-    uint32_t weight[LULL__EXPO_LEAVES];
-    unsigned n = 0;
-    tree->escape = -1;
-    for (unsigned i = 0; i <= plan->listed; i++) {
-        if (escape && i == plan->before) {
-            tree->escape = (int)n;
-            weight[n++] = plan->escape;
-        }
-        if (i < plan->listed) {
-            tree->symbol[n] = plan->symbol[i];
-            weight[n++] = plan->weight[i];
-        }
-    }
-    tree->leaves = n;
-    if (n == 1) {
-        memset(tree->leaf_count, 0, sizeof tree->leaf_count);
-        memset(tree->node_count, 0, sizeof tree->node_count);
-        tree->depth = 0;
-        return 0;
-    }
-    make_tree(weight, tree);
-    uint64_t bits = escape ? (uint64_t)plan->escape * 8 : 0;
-    for (unsigned d = 1, i = 0; d <= tree->depth; d++)
-        for (unsigned k = 0; k < tree->leaf_count[d]; k++)
-            bits += (uint64_t)weight[i++] * d;
-    return bits;
+    table->levels = k + 1;
 }
 
 /* ---- Choices ----------------------------------------------------------- */
 
 #define SERVES 15 /* more blocks than the one it was made for */
 
-/* The first leaf under each child of each inner node's right side: where the
- * node splits. From the deepest nodes up. */
-static void make_splits(const lull__expo_tree_t *tree, uint8_t *first_leaf,
-                        uint8_t *split_leaf) {
-    for (int d = (int)tree->depth - 1; d >= 0; d--)
-        for (unsigned j = 0; j < tree->node_count[d]; j++) {
-            unsigned node = tree->node_first[d] + j;
-            int leaf, inner;
-            lull__expo_child(tree, (unsigned)d + 1, 2 * j, &leaf, &inner);
-            first_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
-            lull__expo_child(tree, (unsigned)d + 1, 2 * j + 1, &leaf, &inner);
-            split_leaf[node] = leaf >= 0 ? (uint8_t)leaf : first_leaf[inner];
-        }
-}
-
-static void set_thresholds(const lull__expo_plan_t *plan,
-                           lull__expo_code_t *code) {
-    const lull__expo_tree_t *tree = &code->tree;
-    uint8_t split[LULL__EXPO_LEAVES];
-    make_splits(tree, code->first_leaf, split);
-    for (unsigned node = 0; node + 1 < tree->leaves; node++) {
-        int leaf = split[node];
-        bool after = tree->escape >= 0 && leaf > tree->escape;
-        code->threshold[node] =
-            (uint8_t)(after ? leaf - 1 + 256 - (int)plan->listed : leaf);
-    }
-}
-
 bool lull__expo_choose(const lull__expo_kernel_t *kernel, const uint8_t *a,
                        size_t n, lull__expo_choice_t *choice) {
-    lull__expo_plan_t *plan = &choice->plan;
-    make_plan(kernel, a, n, plan);
-    choice->has_bare = false;
-    if (plan_tree(plan, plan->escape != 0, &choice->code.tree) >=
-        plan->total * 31 / 4)
-        return false;
-    make_ranks(plan, choice->ranks);
-    set_thresholds(plan, &choice->code);
-    return true;
-}
-
-const lull__expo_code_t *lull__expo_bare(lull__expo_choice_t *choice) {
-    if (!choice->has_bare) {
-        (void)plan_tree(&choice->plan, false, &choice->bare.tree);
-        set_thresholds(&choice->plan, &choice->bare);
-        choice->has_bare = true;
+    plan_t plan;
+    uint8_t width[LULL__EXPO_LISTED + 1];
+    choice->zero = true;
+    make_plan(kernel, a, n, &plan);
+    if (plan.listed == 1 && memcmp(a, a + 1, n - 1) == 0) {
+        plan.escape = 0; /* all are the same */
+        plan.total = plan.weight[0];
     }
-    return &choice->bare;
+    if (find_widths(&plan, width) >= (uint64_t)plan.total * (COST_BIT * 31 / 4))
+        return false;
+    choice->zero = false;
+    make_levels(&plan, width, choice);
+    return true;
 }
 
 void lull__expo_judge(lull__expo_choice_t *choice, bool fresh, size_t n,
@@ -281,6 +229,6 @@ void lull__expo_judge(lull__expo_choice_t *choice, bool fresh, size_t n,
     choice->blocks = 0;
     if (choice->wary != 0)
         choice->wary--;
-    else if (choice->plan.escape != 0 && bytes < n) /* others may come */
+    else if (choice->listed == 0 && bytes < n) /* others may come */
         choice->blocks = SERVES;
 }

@@ -4,15 +4,11 @@
 #include "codec/codec_impl.h"
 #include "codec/expo.h"
 
-static lull__expo_range_t range(const uint8_t *in, size_t n) {
-    lull__expo_range_t found = {false, 255, 0};
-    for (size_t i = 0; i < n; i++) {
-        found.zero |= in[i] == 0;
-        found.most = in[i] > found.most ? in[i] : found.most;
-        if (in[i] != 0 && in[i] < found.least)
-            found.least = in[i];
-    }
-    return found;
+static size_t nonzeros(const uint8_t *in, size_t n) {
+    size_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += in[i] != 0;
+    return sum;
 }
 
 static void count(const uint8_t *in, size_t n, uint16_t *counts) {
@@ -29,77 +25,63 @@ static void count(const uint8_t *in, size_t n, uint16_t *counts) {
             (uint16_t)(table[0][s] + table[1][s] + table[2][s] + table[3][s]);
 }
 
-static size_t split(const uint8_t *in, size_t n, unsigned threshold,
-                    uint8_t *mask, uint8_t *out, unsigned keep) {
+static void keep(const uint8_t *in, size_t n, const uint8_t *flags,
+                 uint8_t *out) {
+    for (size_t i = 0; i < n; i++) {
+        *out = in[i];
+        out += flags[i] != 0;
+    }
+}
+
+static size_t digits(const uint8_t *in, size_t n, const lull__expo_digits_t *of,
+                     unsigned last, uint8_t *digits, uint8_t *kept) {
     size_t sum = 0;
-    for (size_t i = 0; i < n; i += 8) {
-        unsigned bits = 0;
-        size_t left = n - i < 8 ? n - i : 8;
-        for (size_t k = 0; k < left; k++) {
-            unsigned bit = in[i + k] >= threshold;
-            bits |= bit << k;
-            if (out != NULL) {
-                *out = in[i + k];
-                out += bit == keep;
-            }
-        }
-        mask[i / 8] = (uint8_t)bits;
-        sum += (size_t)__builtin_popcount(bits);
+    for (size_t i = 0; i < n; i++)
+        digits[i] = of->digit[in[i]] ^ of->rest;
+    for (size_t i = 0; i < n && last != 255; i++) {
+        kept[sum] = in[i];
+        sum += digits[i] == last;
     }
     return sum;
 }
 
-static size_t ones(const uint8_t *mask, size_t n) {
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i += 8) {
-        unsigned valid = n - i < 8 ? (1u << (n - i)) - 1 : 0xff;
-        sum += (size_t)__builtin_popcount(mask[i / 8] & valid);
-    }
-    return sum;
+static void pack(const uint8_t *digits, size_t n, unsigned shift,
+                 unsigned width, uint8_t *out) {
+    const size_t v = (n * width + 7) / 8;
+    const unsigned mask = (1u << width) - 1;
+    memset(out, 0, v);
+    for (unsigned bit = 0; bit < 8; bit += width, digits += v)
+        for (size_t i = 0; i < v; i++)
+            out[i] |= (uint8_t)((digits[i] >> shift & mask) << bit);
 }
 
-static unsigned bit_at(const uint8_t *mask, size_t i) {
-    return mask[i / 8] >> (i % 8) & 1;
+static void unpack(const uint8_t *in, size_t n, unsigned shift, unsigned width,
+                   bool first, uint8_t *digits) {
+    const size_t v = (n * width + 7) / 8;
+    const unsigned mask = (1u << width) - 1, kept = first ? 0 : 0xff;
+    for (unsigned bit = 0; bit < 8; bit += width, digits += v)
+        for (size_t i = 0; i < v; i++)
+            digits[i] =
+                (uint8_t)((digits[i] & kept) | (in[i] >> bit & mask) << shift);
 }
 
-static size_t pick(const uint8_t *in, size_t n, const uint8_t *mask,
+static size_t join(const uint8_t *digits, size_t n,
+                   const lull__expo_level_t *level, const uint8_t *below,
                    uint8_t *out) {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++) {
-        out[sum] = in[i];
-        sum += bit_at(mask, i);
+        unsigned goes_on = digits[i] == level->last;
+        out[i] = goes_on ? below[sum] : level->symbol[digits[i]];
+        sum += goes_on;
     }
     return sum;
-}
-
-static size_t merge(const uint8_t *mask, size_t n, lull__expo_side_t zero,
-                    lull__expo_side_t one, uint8_t *out) {
-    /* A constant is a pointer that stays. */
-    const uint8_t *from[2] = {zero.at ? zero.at : &zero.byte,
-                              one.at ? one.at : &one.byte};
-    const unsigned step[2] = {zero.at != NULL, one.at != NULL};
-    size_t sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned bit = bit_at(mask, i);
-        out[i] = *from[bit];
-        from[bit] += step[bit];
-        sum += bit;
-    }
-    return sum;
-}
-
-static unsigned map(const uint8_t *in, size_t n, const uint8_t *table,
-                    lull__expo_range_t within, uint8_t *out) {
-    unsigned most = 0;
-    (void)within;
-    for (size_t i = 0; i < n; i++) {
-        out[i] = table[in[i]];
-        most = out[i] > most ? out[i] : most;
-    }
-    return most;
 }
 
 /* ---- Fields ------------------------------------------------------------ */
+
+static unsigned bit_at(const uint8_t *bits, size_t i) {
+    return bits[i / 8] >> (i % 8) & 1;
+}
 
 static uint8_t *plane(const lull__expo_fields_t *fields, unsigned i) {
     return (uint8_t *)fields->plane[i];
@@ -255,12 +237,12 @@ void lull__expo_gather_rest(unsigned kind, const lull__expo_fields_t *fields,
 
 const lull__expo_kernel_t lull__expo_portable = {
     .piece = 2048,
-    .range = range,
+    .nonzeros = nonzeros,
     .count = count,
-    .split = split,
-    .ones = ones,
-    .pick = pick,
-    .merge = merge,
-    .map = map,
+    .keep = keep,
+    .digits = digits,
+    .pack = pack,
+    .unpack = unpack,
+    .join = join,
     .cut = &lull__expo_cut_portable,
 };

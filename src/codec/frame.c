@@ -104,10 +104,13 @@ static lull_status_t encode_units(writer_t *w, const uint8_t *values,
     for (uint64_t unit = 0; unit < units_of(count) && status == LULL_OK;
          unit++) {
         uint32_t entry = 0;
-        status = encode_unit(w, values + unit * unit_bytes,
-                             unit_count(count, unit), &entry);
+        size_t n = unit_count(count, unit);
+        lull__set_follows(w->scratch, raw_bytes(w->codec->dtype,
+                                                count - unit * LULL_UNIT - n));
+        status = encode_unit(w, values + unit * unit_bytes, n, &entry);
         lull__store32(w->data + HEADER + ENTRY * unit, entry);
     }
+    lull__set_follows(w->scratch, 0);
     lull__past_end(w->scratch);
     return status;
 }
@@ -274,17 +277,19 @@ static lull_status_t decode_unit(reader_t *r, uint64_t unit, size_t n,
     }
     if (bytes >= raw)
         return corrupt("bytes of unit", unit, "coded, but not less than raw");
+    lull__set_follows(r->scratch, (size_t)(r->end - r->at));
     return (r->add ? r->row->decode_add
                    : r->row->decode)(&r->codec, from, bytes, to, n, r->scratch);
 }
 
 static lull_status_t decode_units(reader_t *r, uint64_t count, uint8_t *to) {
-    for (uint64_t unit = 0; unit < units_of(count); unit++) {
-        lull_status_t status = decode_unit(r, unit, unit_count(count, unit),
-                                           to + unit * r->unit_bytes);
-        if (status != LULL_OK)
-            return status;
-    }
+    lull_status_t status = LULL_OK;
+    for (uint64_t unit = 0; unit < units_of(count) && status == LULL_OK; unit++)
+        status = decode_unit(r, unit, unit_count(count, unit),
+                             to + unit * r->unit_bytes);
+    lull__set_follows(r->scratch, 0);
+    if (status != LULL_OK)
+        return status;
     if (r->at != r->end)
         return corrupt("payload bytes", (uint64_t)(r->end - r->at),
                        "left over after the last unit");

@@ -99,8 +99,8 @@ static void try_block(const char *isa, void *ctx) {
     assert_memory_equal(back, b->values, 2 * b->n);
 }
 
-/* Trees of all shapes: each symbol is so much rarer than the one before it. */
-static void shapes_of_trees(void **state) {
+/* Tables of all widths: each symbol is so much rarer than the one before it. */
+static void widths_of_levels(void **state) {
     (void)state;
     static block_t b;
     uint64_t random = test_seed();
@@ -169,10 +169,10 @@ static double entropy_bits(const void *values, lull_dtype_t dtype, size_t n) {
     return sum;
 }
 
-/* Gaussians of several deviations, as the gradients of several layers. */
+/* So many blocks that no sample's chance decides. */
 static void ratio_is_within_one_percent_of_entropy(void **state) {
     (void)state;
-    enum { N = 1 << 17 };
+    enum { N = 1 << 20 };
     double *values = malloc(N * sizeof *values);
     uint8_t *stream = malloc(N * 9);
     uint64_t random = test_seed();
@@ -194,7 +194,7 @@ static void ratio_is_within_one_percent_of_entropy(void **state) {
     free(values);
 }
 
-/* Blocks of three kinds in turn, so that the tree of one serves no other: they
+/* Blocks of three kinds in turn, so that the table of one serves no other: they
  * take no more than blocks that follow their like, but for a few. */
 static void blocks_that_differ(void **state) {
     (void)state;
@@ -319,6 +319,178 @@ static void lying_headers(void **state) {
     lull_codec_scratch_destroy(scratch);
 }
 
+/* ---- Streams made by hand ---------------------------------------------- */
+
+/* Of bf16 values whose mantissas and signs are 0: blocks, each of which is what
+ * follows `symbols`, up to -1. */
+static size_t by_hand(uint8_t *stream, size_t count, const int *symbols) {
+    static const uint8_t head[] = {'e', 'x', 'p', 'o', 2, LULL_BF16, 13, 0};
+    static const uint8_t block[] = {1, 1, 0, 0}; /* the plane is zero */
+    uint8_t *at = stream + 16;
+    memcpy(stream, head, sizeof head);
+    lull__store64(stream + 8, count);
+    while (*symbols >= 0) {
+        memcpy(at, block, sizeof block);
+        at += sizeof block;
+        for (; *symbols >= 0; symbols++)
+            *at++ = (uint8_t)*symbols;
+        symbols++;
+    }
+    return (size_t)(at - stream);
+}
+
+/* The last table serves for the next block; 9 values more. */
+static void try_last_table(const char *isa, void *ctx) {
+    enum { BLOCK = 8192, N = BLOCK + 9 };
+    static const int symbols[] = {3,   1,   2,   2,   127, 126,
+                                  125, 124, 123, 122, /* the table */
+                                  1,   0,   1,   0,   -1,  -1};
+    static uint8_t stream[4096];
+    static uint16_t values[N + 64];
+    lull_codec_scratch_t *scratch = ctx;
+    lull_codec_t codec = expo(LULL_BF16);
+    (void)isa;
+    /* All but the last symbol have digit 0; it goes to the end: 1, 3, 1. */
+    size_t bytes = by_hand(stream, N, symbols);
+    uint8_t *at = stream + bytes;
+    memset(at, 0, BLOCK / 8);
+    at[BLOCK / 8 - 1] = 0x80;
+    at += BLOCK / 8;
+    *at++ = 3; /* second level, 2 bits */
+    *at++ = 1; /* third, 1 bit */
+    static const uint8_t next[] = {
+        1, 1, 0, 0, /* a block */
+        0,          /* the last table */
+        5, 0, 2, 0, /* sizes */
+        0x10, 0x0f, /* 9 bits, two bytes apart: 0, 1, 0, 1, 0, 1, 0, 1, 1 */
+        /* five digits of 2 bits, two bytes apart: 0, 2, 1, 3, 3 */
+        0 | 1 << 2 | 3 << 4, 2 | 3 << 2,
+        /* two of 1 bit: 0, 1 */
+        2};
+    memcpy(at, next, sizeof next);
+    at += sizeof next;
+    assert_ok(lull_codec_decode(&codec, stream, (size_t)(at - stream), values,
+                                N, scratch));
+    static const uint8_t expected[] = {127, 126, 127, 124, 127,
+                                       125, 127, 123, 122};
+    for (unsigned i = 0; i + 1 < BLOCK; i++)
+        assert_int_equal(values[i], 127 << 7);
+    assert_int_equal(values[BLOCK - 1], 122 << 7);
+    for (unsigned i = 0; i < 9; i++)
+        assert_int_equal(values[BLOCK + i], expected[i] << 7);
+}
+
+static void last_table(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    codec_check_isas(try_last_table, scratch);
+    lull_codec_scratch_destroy(scratch);
+}
+
+/* A table of every field that is wrong. */
+static void try_lies(const char *isa, void *ctx) {
+    static const struct {
+        int symbols[24];
+        const char *word;
+    } lies[] = {
+        {{0, -1, -1}, "a table that was not there"},
+        {{17, -1, -1}, "the table's levels"},
+        {{2, -1, -1}, "cut off in the table"},
+        {{2, 0, 1, 7, -1, -1}, "the width of a level"},
+        {{2, 7, 1, 7, -1, -1}, "the width of a level"},
+        {{2, 6, 2, 7, -1, -1}, "the table's symbols"},
+        {{1, 65, 7, -1, -1}, "the table's symbols"},
+        {{1, 3, 7, 8, -1, -1}, "cut off in the table"},
+        {{2, 1, 2, 7, 8, 9, 1, -1, -1}, "cut off in the sizes"},
+        {{2, 1, 2, 7, 8, 9, 31, 0, -1, -1}, "the size of a level"},
+        {{2, 1, 2, 7, 8, 9, 1, 0, 4, 0, 0, -1, -1}, "cut off in the digits"},
+        /* One goes on, and sizes say two, or none. */
+        {{2, 1, 2, 7, 8, 9, 2, 0, 4, 0, 0, 0, 1, -1, -1}, "size of a level"},
+        {{2, 1, 2, 7, 8, 9, 0, 0, 4, 0, 0, 0, -1, -1}, "size of a level"},
+        {{1, 0, 1, 2, 3, -1, -1}, "cut off in the digits"},
+    };
+    static uint8_t stream[128];
+    uint16_t values[30];
+    lull_codec_scratch_t *scratch = ctx;
+    lull_codec_t codec = expo(LULL_BF16);
+    (void)isa;
+    for (unsigned i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        size_t bytes = by_hand(stream, 30, lies[i].symbols);
+        assert_fails(
+            lull_codec_decode(&codec, stream, bytes, values, 30, scratch),
+            LULL_ERR_CORRUPT, lies[i].word);
+    }
+}
+
+static void lying_tables(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    codec_check_isas(try_lies, scratch);
+    lull_codec_scratch_destroy(scratch);
+}
+
+/* One symbol nearly wherever an encoder takes its sample, and as many others
+ * elsewhere as asked for, at most 7232. */
+static void fill_behind_sample(uint16_t *values, size_t others, unsigned mask) {
+    uint64_t random = 5;
+    for (size_t i = 0; i < 8192; i++) {
+        uint64_t bits = test_random(&random);
+        bool other = i % 512 >= 60 && others > 0;
+        others -= other;
+        values[i] =
+            (uint16_t)((other ? bits : (bits & 0x807f) | 120 << 7) & mask);
+    }
+}
+
+/* Of a stream: whether the first block, or its symbols, are as they are. */
+static bool is_left(const uint8_t *stream) {
+    return stream[16] == 0 || (stream[20] == 1 && stream[21] == 0);
+}
+
+/* The table of a block that in the end is left as it is cannot serve the next
+ * one: no decoder sees it. */
+static void try_left(unsigned mask, lull_codec_scratch_t *scratch) {
+    enum { BLOCK = 8192, N = 2 * BLOCK };
+    static uint16_t values[N], back[N];
+    static uint8_t stream[N * 3];
+    size_t least = 0, most = 7232;
+    bool left[2] = {false, false};
+    lull_codec_t codec = expo(LULL_BF16);
+    fill_behind_sample(values + BLOCK, 0, mask);
+    while (least < most) { /* the fewest others for which it is left */
+        size_t others = (least + most) / 2;
+        lull_buffer_t out = {.data = stream, .capacity = sizeof stream};
+        fill_behind_sample(values, others, mask);
+        assert_ok(lull_codec_encode(&codec, values, BLOCK, &out, scratch));
+        if (is_left(stream))
+            most = others;
+        else
+            least = others + 1;
+    }
+    assert_in_range(most, 100, 7210);
+    for (size_t others = most - 20; others < most + 20; others++) {
+        lull_buffer_t out = {.data = stream, .capacity = sizeof stream};
+        fill_behind_sample(values, others, mask);
+        assert_ok(lull_codec_encode(&codec, values, N, &out, scratch));
+        left[is_left(stream)] = true;
+        assert_ok(
+            lull_codec_decode(&codec, stream, out.bytes, back, N, scratch));
+        assert_memory_equal(back, values, sizeof values);
+    }
+    assert_true(left[0] && left[1]);
+}
+
+static void blocks_left_as_they_are(void **state) {
+    (void)state;
+    lull_codec_scratch_t *scratch;
+    assert_ok(lull_codec_scratch_create(&scratch));
+    try_left(0xffff, scratch);
+    try_left(0x7f80, scratch); /* the symbols only */
+    lull_codec_scratch_destroy(scratch);
+}
+
 typedef struct large {
     lull_codec_t codec;
     const uint8_t *values;
@@ -366,7 +538,7 @@ static void large_arrays(void **state) {
     free(values);
 }
 
-/* Streams of the past decode for ever. */
+/* Streams of this version decode for ever. */
 static void try_golden(const char *isa, void *ctx) {
     static const char *const kinds[] = {"normal", "sparse", "special", "zero",
                                         "powers"};
@@ -407,7 +579,7 @@ int main(void) {
         cmocka_unit_test(lengths),
         cmocka_unit_test(kinds),
         cmocka_unit_test(odd_distributions),
-        cmocka_unit_test(shapes_of_trees),
+        cmocka_unit_test(widths_of_levels),
         cmocka_unit_test(far_exponents),
         cmocka_unit_test(blocks_that_differ),
         cmocka_unit_test(ratio_is_within_one_percent_of_entropy),
@@ -415,6 +587,9 @@ int main(void) {
         cmocka_unit_test(large_arrays),
         cmocka_unit_test(mutated_streams),
         cmocka_unit_test(lying_headers),
+        cmocka_unit_test(last_table),
+        cmocka_unit_test(lying_tables),
+        cmocka_unit_test(blocks_left_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
