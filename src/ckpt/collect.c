@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/log.h"
+#include "grow.h"
 #include "note.h"
 #include "tiles.h"
 
@@ -52,14 +53,10 @@ static lull_status_t add_file(collector_t *c, uint32_t rank,
         status = lull__collect_size(&c->save->dir, file->name, file->bytes);
     if (status != LULL_OK)
         return status;
-    if (manifest->file_count == c->file_room) {
-        size_t room = c->file_room ? 2 * c->file_room : 16;
-        void *files = realloc(manifest->files, room * sizeof *manifest->files);
-        if (files == NULL)
-            return no_memory();
-        manifest->files = files;
-        c->file_room = room;
-    }
+    status = lull__grow((void **)&manifest->files, manifest->file_count,
+                        &c->file_room, sizeof *manifest->files);
+    if (status != LULL_OK)
+        return status;
     char *name = strdup(file->name);
     if (name == NULL)
         return no_memory();

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "grow.h"
 #include "names.h"
 
 /* A box of a tensor: offset and shape, ndim numbers each. */
@@ -43,19 +44,6 @@ static lull_status_t no_memory(void) {
     return lull__fail(LULL_ERR_NO_MEMORY, "checking that tensors are whole");
 }
 
-/* Room for one more; false: no memory. */
-static bool grow(void **array, size_t count, size_t *room, size_t each) {
-    if (count < *room)
-        return true;
-    size_t more = *room ? *room + *room / 2 : 64;
-    void *grown = realloc(*array, more * each);
-    if (grown == NULL)
-        return false;
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 lull_status_t lull__tiles_create(bool copies, lull__tiles_t **out) {
     lull__tiles_t *tiles = calloc(1, sizeof *tiles);
     if (tiles == NULL)
@@ -77,9 +65,11 @@ void lull__tiles_destroy(lull__tiles_t *tiles) {
 
 static lull_status_t new_tensor(lull__tiles_t *tiles,
                                 const lull__shard_t *shard, uint32_t rank) {
-    if (!grow((void **)&tiles->tensors, tiles->tensor_count,
-              &tiles->tensor_room, sizeof *tiles->tensors))
-        return no_memory();
+    lull_status_t status =
+        lull__grow((void **)&tiles->tensors, tiles->tensor_count,
+                   &tiles->tensor_room, sizeof *tiles->tensors);
+    if (status != LULL_OK)
+        return status;
     tensor_t *tensor = &tiles->tensors[tiles->tensor_count];
     *tensor =
         (tensor_t){.dtype = shard->dtype, .ndim = shard->ndim, .rank = rank};
@@ -88,7 +78,7 @@ static lull_status_t new_tensor(lull__tiles_t *tiles,
                                       shard->global, shard->ndim);
     if (tensor->name == NULL || tensor->global == NULL)
         return no_memory();
-    lull_status_t status =
+    status =
         lull__names_add(&tiles->names, tensor->name, tiles->tensor_count, NULL);
     tiles->tensor_count += status == LULL_OK;
     return status;
@@ -132,9 +122,11 @@ static lull_status_t add_shard(lull__tiles_t *tiles, const lull__shard_t *shard,
 
 static lull_status_t add_alias(lull__tiles_t *tiles,
                                const lull_ckpt_meta_t *from) {
-    if (!grow((void **)&tiles->aliases, tiles->alias_count, &tiles->alias_room,
-              sizeof *tiles->aliases))
-        return no_memory();
+    lull_status_t status =
+        lull__grow((void **)&tiles->aliases, tiles->alias_count,
+                   &tiles->alias_room, sizeof *tiles->aliases);
+    if (status != LULL_OK)
+        return status;
     alias_t *alias = &tiles->aliases[tiles->alias_count++];
     alias->name = lull__arena_text(&tiles->arena, from->key);
     alias->of = lull__arena_text(&tiles->arena, from->value);

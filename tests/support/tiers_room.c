@@ -68,6 +68,15 @@ void tiers_close(const tiers_setting_t *setting, lull_ckpt_t **ranks) {
     }
 }
 
+void tiers_lose_slow(lull_ckpt_t *ckpt) {
+    test_tiers_save(&ckpt, 1, 1, 1);
+    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
+    test_dir_drop(tiers_slow);
+    test_tiers_save(&ckpt, 1, 2, 2);
+    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NOT_FOUND,
+                 tiers_slow);
+}
+
 bool tiers_has(const char *dir, uint64_t step) {
     char name[32];
     snprintf(name, sizeof name, "step-%08d", (int)step);

@@ -35,6 +35,9 @@ bool tiers_has(const char *dir, uint64_t step);
 void tiers_flip(const char *dir, uint64_t step, const char *name,
                 size_t from_end);
 
+/* Saves step 1, drained, and step 2 when the slow tier is gone. */
+void tiers_lose_slow(lull_ckpt_t *ckpt);
+
 /* Storage calls whose every new directory in tiers_slow fails, or not. */
 void tiers_refuse_slow(bool on);
 

@@ -171,12 +171,7 @@ static void a_tier_that_vanished_is_found_again(void **state) {
     tiers_setting_t setting = {.tiers = {tiers_at(tiers_slow)}, .count = 1};
     lull_ckpt_t *ckpt;
     tiers_open(&setting, &ckpt);
-    test_tiers_save(&ckpt, 1, 1, 1);
-    assert_ok(lull_ckpt_wait_drained(ckpt, LULL_FOREVER));
-    test_dir_drop(tiers_slow);
-    test_tiers_save(&ckpt, 1, 2, 2);
-    assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NOT_FOUND,
-                 tiers_slow);
+    tiers_lose_slow(ckpt);
     assert_fails(lull_ckpt_wait_drained(ckpt, LULL_FOREVER), LULL_ERR_NOT_FOUND,
                  "the tier is gone");
     assert_false(
