@@ -231,6 +231,18 @@ static void settle(committing_t *c, lull__memory_t *answer) {
                   lull_last_error());
 }
 
+/* While the drainer takes nothing for what had the name. */
+static lull_status_t install(committing_t *c) {
+    lull__tiers_t *tiers = c->save->ckpt->tiers;
+    if (tiers == NULL)
+        return lull__publish_install(&c->place, &c->manifest, true);
+    c->place.lock = &tiers->lock;
+    pthread_mutex_lock(&tiers->naming);
+    lull_status_t status = lull__publish_install(&c->place, &c->manifest, true);
+    pthread_mutex_unlock(&tiers->naming);
+    return status;
+}
+
 /* From rank 0's "go" on it is published wherever it can be. */
 static lull_status_t publish(committing_t *c, bool *keep) {
     lull_ckpt_request_t *save = c->save;
@@ -238,7 +250,7 @@ static lull_status_t publish(committing_t *c, bool *keep) {
     lull_status_t mine = LULL_OK;
     lull__memory_t answer;
     if (ckpt->leads)
-        mine = lull__publish_install(&c->place, &c->manifest, true);
+        mine = install(c);
     *keep = true;
     lull_status_t status = agree_done(c, mine, &answer);
     if (status == LULL_OK && ckpt->leads)
@@ -247,19 +259,6 @@ static lull_status_t publish(committing_t *c, bool *keep) {
         *keep = false;
     free(answer.data);
     return in_doubt(save, status, mine);
-}
-
-/* The history has the old checkpoint of this step until it is settled: till
- * then the drainer must not take the new one for it. */
-static lull_status_t publish_alone(committing_t *c, bool *keep) {
-    lull__tiers_t *tiers = c->save->ckpt->tiers;
-    if (tiers == NULL)
-        return publish(c, keep);
-    c->place.lock = &tiers->lock;
-    pthread_mutex_lock(&tiers->naming);
-    lull_status_t status = publish(c, keep);
-    pthread_mutex_unlock(&tiers->naming);
-    return status;
 }
 
 static lull_status_t commit(committing_t *c, bool *keep) {
@@ -280,7 +279,7 @@ static lull_status_t commit(committing_t *c, bool *keep) {
         mine = lull__publish_prepare(&c->place, &c->manifest);
     status = agree_ready(c, mine, &agreed);
     if (agreed)
-        return publish_alone(c, keep);
+        return publish(c, keep);
     /* Ready and told nothing: it may be published elsewhere. */
     *keep = mine == LULL_OK && status == LULL_ERR_OUTCOME_UNKNOWN;
     return status;

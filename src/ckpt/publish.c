@@ -102,6 +102,16 @@ static void note(const lull__place_t *place, const lull__manifest_t *manifest,
         pthread_mutex_unlock(place->lock);
 }
 
+/* What the history has of the step has its name no more: until it is settled
+ * which one does, nothing is to be deleted under that. */
+static void forget(const lull__place_t *place, uint64_t step) {
+    if (place->lock != NULL)
+        pthread_mutex_lock(place->lock);
+    lull__history_forget(place->history, step);
+    if (place->lock != NULL)
+        pthread_mutex_unlock(place->lock);
+}
+
 lull_status_t lull__publish_prepare(const lull__place_t *place,
                                     const lull__manifest_t *manifest) {
     lull_status_t status = write_manifest(place, manifest);
@@ -122,6 +132,7 @@ lull_status_t lull__publish_install(lull__place_t *place,
             : move_home(place, manifest->step, home, &place->exchanged);
     if (status != LULL_OK)
         return status;
+    forget(place, manifest->step);
     if (lull__dir_sync(place->dir) != LULL_OK) {
         char why[LULL__SENTENCE_MAX];
         snprintf(why, sizeof why, "%s", lull_last_error());

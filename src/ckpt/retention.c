@@ -34,7 +34,7 @@ static lull_status_t insert(lull__history_t *history,
     return LULL_OK;
 }
 
-static void forget_step(lull__history_t *history, uint64_t step) {
+void lull__history_forget(lull__history_t *history, uint64_t step) {
     size_t kept = 0;
     for (size_t i = 0; i < history->count; i++)
         if (history->rows[i].step != step)
@@ -61,7 +61,7 @@ lull_status_t lull__history_add(lull__history_t *history,
 
 lull_status_t lull__history_put(lull__history_t *history,
                                 const lull__history_row_t *row) {
-    forget_step(history, row->step);
+    lull__history_forget(history, row->step);
     return insert(history, row);
 }
 

@@ -45,6 +45,8 @@ lull__history_row_t *lull__history_find(const lull__history_t *history,
 /* Takes a row out; harmless if it is not there. */
 void lull__history_drop(lull__history_t *history,
                         const lull__history_row_t *row);
+/* ... those of a step. */
+void lull__history_forget(lull__history_t *history, uint64_t step);
 void lull__history_free(lull__history_t *history);
 
 typedef struct lull__retention {

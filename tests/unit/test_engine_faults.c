@@ -226,6 +226,36 @@ static void in_doubt_both_stay(void **state) {
     assert_int_equal(doubts, 1);
 }
 
+/* Nor does retention take the one in doubt for the old one of its step. */
+static void in_doubt_is_not_the_old_one(void **state) {
+    (void)state;
+    lull_ckpt_t *ckpt;
+    lull_ckpt_options_t options = test_options(ckpt_room, 0, 1);
+    unsigned doubts = 0;
+    bool hit = true;
+    options.keep_last = 2;
+    fault.ops = FAULT_SYNC;
+    for (uint64_t n = 1; hit; n++) {
+        assert_ok(lull_ckpt_open(&options, &ckpt));
+        assert_ok(save_step(ckpt, 1));
+        assert_ok(save_step(ckpt, 2));
+        faultio_arm(&fault, n, EIO);
+        bool doubt = save_step(ckpt, 1) == LULL_ERR_DURABILITY_UNKNOWN;
+        hit = faultio_hit(&fault);
+        faultio_arm(&fault, 0, 0);
+        doubts += doubt;
+        assert_ok(save_step(ckpt, 3));
+        (void)lull_ckpt_close(ckpt);
+        lull_ckpt_destroy(ckpt);
+        if (doubt)
+            assert_true(holds(1));
+        assert_true(holds(3));
+        test_dir_drop(ckpt_room);
+        test_dir_make(ckpt_room);
+    }
+    assert_int_equal(doubts, 1);
+}
+
 /* The n-th call of open fails: no engine, no leak, the next open works. */
 static void opening(void **state) {
     (void)state;
@@ -419,6 +449,7 @@ int main(void) {
         TEST(interrupted),
         TEST(short_transfers),
         TEST(in_doubt_both_stay),
+        TEST(in_doubt_is_not_the_old_one),
         TEST(opening),
         TEST(either_of_two_ranks),
         TEST(every_allocation),
