@@ -116,8 +116,7 @@ static lull_status_t as_aborted(const lull_ckpt_request_t *save,
         status == LULL_ERR_CANCELLED)
         return status;
     snprintf(why, sizeof why, "%s", lull_last_error());
-    return lull__fail(LULL_ERR_ABORTED, "step %" PRIu64 ": %.980s", save->step,
-                      why);
+    return lull__note_fail(LULL_ERR_ABORTED, save->step, why);
 }
 
 static lull_status_t agree_votes(committing_t *c, lull_status_t *mine) {

@@ -100,7 +100,7 @@ static lull_status_t verdict_status(lull_ckpt_request_t *save,
     lull_status_t status = note->status == LULL_ERR_DURABILITY_UNKNOWN
                                ? LULL_ERR_DURABILITY_UNKNOWN
                                : LULL_ERR_ABORTED;
-    return lull__fail(status, "step %" PRIu64 ": %s", save->step, note->text);
+    return lull__note_fail(status, save->step, note->text);
 }
 
 static void follow_failed(lull_ckpt_request_t *save, lull_status_t status) {

@@ -225,3 +225,12 @@ bool lull__note_is_stale(const char *name, const char *run_id) {
     /* A reply is only for one nonce; a fresh hello may be waiting. */
     return strncmp(name, "reply-", 6) == 0;
 }
+
+lull_status_t lull__note_fail(lull_status_t status, uint64_t step,
+                              const char *said) {
+    char name[40];
+    int n = snprintf(name, sizeof name, "step %" PRIu64 ": ", step);
+    if (strncmp(said, name, (size_t)n) == 0)
+        said += n;
+    return lull__fail(status, "%s%.980s", name, said);
+}

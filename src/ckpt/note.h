@@ -68,4 +68,9 @@ bool lull__note_is_abort(const char *name, const char *run_id, uint64_t number,
 /* Is it a note or a temp of a run other than `run_id` (hellos are kept)? */
 bool lull__note_is_stale(const char *name, const char *run_id);
 
+/* Fails with what another rank said of a save; the sentence begins with the
+ * step, once. */
+lull_status_t lull__note_fail(lull_status_t status, uint64_t step,
+                              const char *said);
+
 #endif

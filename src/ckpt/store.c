@@ -28,8 +28,7 @@ static lull_status_t look_for_abort(lull_ckpt_request_t *save) {
     if (lull__note_read(&ckpt->lull_dir, name, &note) != LULL_OK ||
         note.status == LULL_OK)
         return LULL_OK;
-    return lull__fail(LULL_ERR_ABORTED, "step %" PRIu64 " is not saved: %s",
-                      save->step, note.text);
+    return lull__note_fail(LULL_ERR_ABORTED, save->step, note.text);
 }
 
 static lull_status_t rank0_is_late(lull_ckpt_request_t *save) {

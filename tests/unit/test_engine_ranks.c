@@ -195,9 +195,12 @@ static void a_rank_that_never_votes_hangs_nobody(void **state) {
     assert_ok(save_part(ranks[0], 1, 0, 3));
     assert_ok(save_part(ranks[1], 1, 1, 3));
     assert_ok(lull_ckpt_wait_durable(ranks[1], NULL, LULL_FOREVER));
-    assert_given_up(ranks[0], "rank 2");
+    assert_given_up(ranks[0], "step 1: 1 of 3 ranks did not vote");
     assert_fails(lull_ckpt_wait_committed(ranks[1], NULL, LULL_FOREVER),
                  LULL_ERR_ABORTED, "rank 2");
+    /* In rank 0's words; the step is named once. */
+    assert_ptr_equal(strstr(lull_last_error(), "step 1: 1 of 3 ranks"),
+                     lull_last_error());
     /* It comes late: its save is lost, the next is not. */
     assert_ok(save_part(ranks[2], 1, 2, 3));
     assert_fails(lull_ckpt_wait_committed(ranks[2], NULL, LULL_FOREVER),
