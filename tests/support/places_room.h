@@ -21,7 +21,7 @@ typedef struct places_setting {
     size_t count;
     uint32_t keep_last;
     const char *codec;
-    double timeout_s;  /* 0: 20 */
+    double timeout_s;  /* 0: as test_options */
     uint32_t tierless; /* this rank has none; UINT32_MAX: each has */
 } places_setting_t;
 

@@ -94,7 +94,7 @@ static void commits_do_not_wait(void **state) {
     set_gate(false);
     for (uint64_t step = 1; step <= 5; step++) {
         save_one(ckpt, step);
-        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, 20000));
+        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, 200000));
     }
     assert_true(test_has(dir, "step-00000005"));
     set_gate(true);
@@ -141,7 +141,7 @@ static void destroy_waits(void **state) {
     lull_ckpt_t *ckpt = open_engine();
     for (uint64_t step = 1; step <= 3; step++) {
         save_one(ckpt, step);
-        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, 20000));
+        assert_ok(lull_ckpt_wait_committed(ckpt, NULL, 200000));
     }
     lull_ckpt_destroy(ckpt);
     assert_int_equal(test_count(dir, ".trash"), 0);
@@ -167,7 +167,7 @@ static void every_rank_waits_for_room(void **state) {
     for (uint32_t r = 0; r < 2; r++) {
         lull_ckpt_options_t options = test_options(dir, r, 2);
         options.keep_last = 1;
-        options.commit_timeout_s = 20;
+        options.commit_timeout_s = 200;
         assert_ok(lull_ckpt_open(&options, &ranks[r]));
     }
     set_gate(false);
@@ -175,7 +175,7 @@ static void every_rank_waits_for_room(void **state) {
     for (uint64_t step = 1; step <= 2; step++) {
         save_both(ranks, step);
         for (int r = 0; r < 2; r++)
-            assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 20000));
+            assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 200000));
     }
     while (test_count(dir, ".trash") == 0)
         usleep(1000);
@@ -183,7 +183,7 @@ static void every_rank_waits_for_room(void **state) {
     usleep(100000);
     set_gate(true);
     for (int r = 0; r < 2; r++)
-        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 20000));
+        assert_ok(lull_ckpt_wait_committed(ranks[r], NULL, 200000));
     for (int r = 0; r < 2; r++) {
         assert_ok(lull_ckpt_close(ranks[r]));
         lull_ckpt_destroy(ranks[r]);

@@ -289,7 +289,7 @@ static void a_misnamed_one_is_left_alone(void **state) {
     snprintf(to, sizeof to, "%s/step-00000007", tiers_fast);
     assert_int_equal(rename(from, to), 0);
     tiers_open(&setting, &ckpt);
-    assert_ok(lull_ckpt_wait_drained(ckpt, 20000));
+    assert_ok(lull_ckpt_wait_drained(ckpt, 200000));
     test_tiers_save(&ckpt, 1, 3, 3);
     tiers_close(&setting, &ckpt);
     assert_true(tiers_has(tiers_slow, 1) && tiers_has(tiers_slow, 3) &&

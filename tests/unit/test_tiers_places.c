@@ -268,7 +268,6 @@ static void tiers_are_the_same_on_all_ranks(void **state) {
     lull_ckpt_t *ranks[PLACES_WORLD];
     places_opened_t opened[PLACES_WORLD];
     setting.tierless = 2;
-    setting.timeout_s = 5;
     places_try(&setting, ranks, opened);
     for (uint32_t r = 0; r < PLACES_WORLD; r++)
         assert_int_equal(opened[r].status, LULL_ERR_MISMATCH);
