@@ -116,7 +116,9 @@ LULL_API lull_status_t lull_comm_create(MPI_Comm comm, lull_role_t role,
                                         const char *policy, lull_comm_t **out);
 
 /* Completes what is outstanding on it (the requests can still be waited for),
- * then frees it and its duplicate; collective. NULL is harmless, and so is one
+ * then frees it and its duplicate; collective: with a codec or check=1 it waits
+ * for the other ranks, up to 10 s (what ranks tell each other may be on its
+ * way; after that a duplicate is left to MPI). NULL is harmless, and so is one
  * that was destroyed before. MPI_Finalize frees the duplicates of those that
  * were forgotten: destroy them afterwards or not. */
 LULL_API void lull_comm_destroy(lull_comm_t *comm);

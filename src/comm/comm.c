@@ -143,10 +143,13 @@ void lull_comm_destroy(lull_comm_t *comm) {
          !comm->dead && (request = lull__request_of(comm)) != NULL;)
         lull__complete(request);
     lull__registry_remove(comm);
-    if (comm->broken[0] != '\0')
-        return; /* MPI may still write to its memory: it is left */
     int down = 0;
     MPI_Finalized(&down);
+    if (comm->broken[0] != '\0') { /* MPI may still write to its memory */
+        if (!comm->dead && !down)
+            (void)lull__doubt_settle(comm); /* others wait for it */
+        return;
+    }
     if (!comm->dead && !down) {
         free_comms(comm);
         MPI_Comm_free(&comm->native);

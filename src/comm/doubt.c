@@ -15,25 +15,26 @@
 #include "engine.h"
 
 enum {
-    KEPT = 256, /* descriptions of the last collectives */
-    SOME = 16,  /* of these in one message */
-    ID = 8,     /* bytes of the communicator's own number */
+    KEPT = 256,  /* descriptions of the last collectives */
+    SOME = 16,   /* of these in one message */
+    SETTLE = 10, /* seconds to wait for ranks that free theirs later */
+    ID = 8,      /* bytes of the communicator's own number */
     TOLD = ID + SOME * LULL__HEADER_BYTES,
     TAG = 1
 };
 
-/* A message to all ranks. */
+/* Messages to all ranks, each with a copy of its own: some take it late. */
 typedef struct notice {
-    bool sending;
-    MPI_Request *requests;
-    unsigned char bytes[TOLD];
+    MPI_Request *requests; /* null: it was received, or not sent yet */
+    unsigned char *bytes;  /* TOLD for each rank */
 } notice_t;
 
 struct lull__doubt {
     MPI_Comm comm;
-    uint64_t id;   /* a stale message of another communicator is not ours */
-    double after;  /* seconds; 0: never */
-    uint64_t told; /* the number of collectives when it was told last */
+    uint64_t id;    /* a stale message of another communicator is not ours */
+    double after;   /* seconds; 0: never */
+    bool left;      /* not all ranks have freed it in time: nor does this one */
+    uint64_t *told; /* the number of collectives when each rank was told */
     notice_t doubts;
     notice_t last;      /* what differed, when the communicator is given up */
     unsigned char *all; /* of check=1: descriptions of all ranks */
@@ -55,12 +56,17 @@ lull_status_t lull__doubt_create(lull_comm_t *comm) {
     doubt->after =
         lull__decimal_read(lull__setting(LULL__SETTING_DOUBT_MS), NULL) / 1e3;
     doubt->doubts.requests = calloc(2 * ranks, sizeof(MPI_Request));
+    doubt->doubts.bytes = calloc(2 * ranks, TOLD);
+    doubt->told = calloc(ranks, sizeof *doubt->told);
     doubt->all = calloc(ranks + 1, LULL__HEADER_BYTES);
     doubt->heard = calloc(ranks, TOLD);
-    if (doubt->doubts.requests == NULL || doubt->all == NULL ||
-        doubt->heard == NULL)
+    if (doubt->doubts.requests == NULL || doubt->doubts.bytes == NULL ||
+        doubt->told == NULL || doubt->all == NULL || doubt->heard == NULL)
         return lull__fail(LULL_ERR_NO_MEMORY, "%d ranks to watch", comm->size);
     doubt->last.requests = doubt->doubts.requests + ranks;
+    doubt->last.bytes = doubt->doubts.bytes + ranks * TOLD;
+    for (size_t i = 0; i < 2 * ranks; i++)
+        doubt->doubts.requests[i] = MPI_REQUEST_NULL;
     return LULL_OK;
 }
 
@@ -94,32 +100,56 @@ static int take(const lull__doubt_t *doubt, unsigned char in[TOLD],
     return status.MPI_SOURCE;
 }
 
-static void finish_sends(const lull_comm_t *comm) {
-    notice_t *doubts = &comm->doubt->doubts;
+/* Whether all that was sent was received. */
+static bool all_took(const lull_comm_t *comm, const notice_t *notice) {
     int flag = 1;
-    for (int r = 0; doubts->sending && flag && r < comm->size; r++)
-        MPI_Test(&doubts->requests[r], &flag, MPI_STATUS_IGNORE);
-    if (flag)
-        doubts->sending = false;
+    for (int r = 0; flag && r < comm->size; r++)
+        MPI_Test(&notice->requests[r], &flag, MPI_STATUS_IGNORE);
+    return flag != 0;
 }
 
-/* What was told in vain is read, so that nothing is left for a communicator
- * that MPI may give the same place. */
-void lull__doubt_free_comms(lull_comm_t *comm) {
+/* MPI gives the place of a communicator that was freed to a new one, and what
+ * still comes for the old one then takes the turn of what is sent in the new
+ * one, which is never received. So nothing may be on its way: a rank enters the
+ * barrier when all that it told was received, for which all receive until it
+ * ends. Ranks of a broken communicator come here, too. */
+bool lull__doubt_settle(lull_comm_t *comm) {
+    lull__doubt_t *doubt = comm->doubt;
     unsigned char in[TOLD];
-    int bytes;
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    int bytes, done = 0;
+    if (doubt == NULL || doubt->comm == MPI_COMM_NULL)
+        return true;
+    for (double since = lull__now(); !done && !doubt->left;) {
+        while (take(doubt, in, &bytes) >= 0)
+            continue;
+        if (barrier == MPI_REQUEST_NULL && all_took(comm, &doubt->doubts) &&
+            all_took(comm, &doubt->last) &&
+            MPI_Ibarrier(doubt->comm, &barrier) != MPI_SUCCESS)
+            doubt->left = true;
+        if (barrier != MPI_REQUEST_NULL &&
+            MPI_Test(&barrier, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            doubt->left = true;
+        if (lull__now() - since > SETTLE)
+            doubt->left = true;
+        lull__pause();
+    }
+    return !doubt->left;
+}
+
+void lull__doubt_free_comms(lull_comm_t *comm) {
     if (comm->doubt == NULL || comm->doubt->comm == MPI_COMM_NULL)
         return;
-    while (take(comm->doubt, in, &bytes) >= 0)
-        continue;
-    finish_sends(comm);
-    MPI_Comm_free(&comm->doubt->comm);
+    if (lull__doubt_settle(comm))
+        MPI_Comm_free(&comm->doubt->comm);
 }
 
 void lull__doubt_destroy(lull_comm_t *comm) {
-    if (comm->doubt == NULL || comm->doubt->doubts.sending)
-        return; /* MPI may still read what is on its way: it is left */
+    if (comm->doubt == NULL || comm->doubt->left)
+        return; /* MPI may still read what is on its way */
     free(comm->doubt->doubts.requests);
+    free(comm->doubt->doubts.bytes);
+    free(comm->doubt->told);
     free(comm->doubt->all);
     free(comm->doubt->heard);
     free(comm->doubt);
@@ -215,31 +245,33 @@ lull_status_t lull__doubt_check(const lull__call_t *call, lull_status_t local) {
 
 /* ---- Doubts of a rank that waits ---------------------------------------- */
 
-/* The last descriptions before the collective of number `end`. */
-static void send_all(const lull_comm_t *comm, uint64_t end, notice_t *out) {
+/* To rank r: the last descriptions before the collective of number `end`. */
+static void send_one(const lull_comm_t *comm, uint64_t end,
+                     const notice_t *notice, int r) {
     const lull__doubt_t *doubt = comm->doubt;
+    unsigned char *to = notice->bytes + (size_t)r * TOLD;
     int bytes = ID;
-    memcpy(out->bytes, &doubt->id, ID);
+    memcpy(to, &doubt->id, ID);
     for (uint64_t i = end > SOME ? end - SOME : 0; i < end; i++) {
-        lull__message_pack(&doubt->kept[i % KEPT], out->bytes + bytes);
+        lull__message_pack(&doubt->kept[i % KEPT], to + bytes);
         bytes += LULL__HEADER_BYTES;
     }
-    for (int r = 0; r < comm->size; r++) {
-        out->requests[r] = MPI_REQUEST_NULL;
-        if (r != comm->rank)
-            MPI_Isend(out->bytes, bytes, MPI_BYTE, r, TAG, doubt->comm,
-                      &out->requests[r]);
-    }
-    out->sending = true;
+    MPI_Issend(to, bytes, MPI_BYTE, r, TAG, doubt->comm, &notice->requests[r]);
 }
 
+/* All ranks that have taken what they were told before. */
 static void tell(const lull_comm_t *comm) {
     lull__doubt_t *doubt = comm->doubt;
-    finish_sends(comm);
-    if (doubt->doubts.sending || doubt->told == doubt->count)
-        return;
-    send_all(comm, doubt->count, &doubt->doubts);
-    doubt->told = doubt->count;
+    for (int r = 0; r < comm->size; r++) {
+        int took = 1;
+        if (r == comm->rank || doubt->told[r] == doubt->count)
+            continue;
+        MPI_Test(&doubt->doubts.requests[r], &took, MPI_STATUS_IGNORE);
+        if (!took)
+            continue;
+        send_one(comm, doubt->count, &doubt->doubts, r);
+        doubt->told[r] = doubt->count;
+    }
 }
 
 /* lull's own schedules: ranks in the same one hear from its messages what the
@@ -332,7 +364,9 @@ bool lull__doubt_look(lull_comm_t *comm, double waited) {
         return false;
     strncpy(comm->broken, lull_last_error(), sizeof comm->broken - 1);
     /* One that waits there was not told if this rank is far ahead. */
-    send_all(comm, number, &doubt->last);
+    for (int r = 0; r < comm->size; r++)
+        if (r != comm->rank)
+            send_one(comm, number, &doubt->last, r);
     lull__engine_abandon(comm);
     return true;
 }

@@ -194,6 +194,8 @@ lull_status_t lull__complete(lull_request_t *request); /* blocks */
 /* Moves all operations on until MPI's own request is complete. comm: for the
  * sentence of an error; may be NULL. */
 lull_status_t lull__poll(MPI_Request *request, const lull_comm_t *comm);
+/* Between two looks: what else there is to do, or the core for others. */
+void lull__pause(void);
 
 /* Time in a call, to the communicator's total and, but for what the engine
  * worked meanwhile, to its waiting. */
@@ -208,6 +210,9 @@ void lull__span_end(lull__span_t span);
  * communicator; connect is collective. */
 lull_status_t lull__doubt_create(lull_comm_t *comm);
 lull_status_t lull__doubt_connect(lull_comm_t *comm);
+/* Collective: waits until nothing is on its way in its communicator. False:
+ * other ranks did not come in time, and it cannot be freed. */
+bool lull__doubt_settle(lull_comm_t *comm);
 void lull__doubt_free_comms(lull_comm_t *comm);
 void lull__doubt_destroy(lull_comm_t *comm);
 /* A collective begins. */

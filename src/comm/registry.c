@@ -49,8 +49,10 @@ static int on_finalize(MPI_Comm self, int keyval, void *value, void *extra) {
         if (at->dead)
             continue;
         at->dead = true;
-        if (at->broken[0] != '\0')
+        if (at->broken[0] != '\0') {
+            (void)lull__doubt_settle(at); /* others wait for it */
             continue;
+        }
         lull__hier_free_comms(at);
         lull__engine_free_comms(at);
         lull__doubt_free_comms(at);

@@ -89,16 +89,20 @@ static bool is_in_vain(lull_request_t *request, unsigned *idle, double *since) {
     return true;
 }
 
+void lull__pause(void) {
+    bool unused;
+    if (!round_of_work(NULL, &unused))
+        sched_yield();
+}
+
 lull_status_t lull__poll(MPI_Request *request, const lull_comm_t *comm) {
     for (int done = 0;;) {
-        bool unused;
         int error = MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (error != MPI_SUCCESS)
             return lull__fail_mpi(error, "waiting for all ranks", comm);
         if (done)
             return LULL_OK;
-        if (!round_of_work(NULL, &unused))
-            sched_yield();
+        lull__pause();
     }
 }
 
