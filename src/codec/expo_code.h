@@ -10,6 +10,11 @@ static inline unsigned lull__expo_field(unsigned width) {
     return width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
+/* Bits of the last level's digits, of so many symbols. */
+static inline unsigned lull__expo_width_for(unsigned symbols) {
+    return symbols < 2 ? 0 : 32 - (unsigned)__builtin_clz(symbols - 1);
+}
+
 /* Bytes of n digits. */
 static inline size_t lull__expo_bytes(size_t n, unsigned width) {
     size_t bytes = 0;

@@ -4,10 +4,6 @@
 #include "codec/codec_impl.h"
 #include "codec/expo_code.h"
 
-static unsigned width_for(unsigned symbols) {
-    return symbols < 2 ? 0 : 32 - (unsigned)__builtin_clz(symbols - 1);
-}
-
 /* Widths of all levels but the last, and the symbols of that. */
 static const char *read_levels(const uint8_t **at, const uint8_t *end,
                                lull__expo_table_t *table, unsigned *listed) {
@@ -29,7 +25,7 @@ static const char *read_levels(const uint8_t **at, const uint8_t *end,
     *listed = *p++;
     if (symbols + *listed > LULL__EXPO_LISTED)
         return "the table's symbols";
-    last->width = (uint8_t)(*listed == 0 ? 8 : width_for(*listed));
+    last->width = (uint8_t)(*listed == 0 ? 8 : lull__expo_width_for(*listed));
     last->last = 255;
     table->levels = levels;
     *at = p;

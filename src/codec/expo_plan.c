@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "codec/expo_code.h"
+
 /* Symbols counted: all of a short block, else 64 of every 512 (of 8192 values
  * that makes 1024). */
 #define SAMPLE_WHOLE 1024
@@ -91,10 +93,6 @@ static void make_plan(const lull__expo_kernel_t *kernel, const uint8_t *symbols,
  * pass a level take time, which is weighed as PASS, and a level has a head. */
 enum { COST_BIT = 64, COST_PASS = 16, COST_LEVEL = 3 * COST_BIT };
 
-static unsigned width_for(unsigned symbols) {
-    return symbols < 2 ? 0 : 32 - (unsigned)__builtin_clz(symbols - 1);
-}
-
 static uint32_t cost(uint32_t weight, unsigned width) {
     return weight * (width * COST_BIT + COST_PASS) + COST_LEVEL;
 }
@@ -126,7 +124,7 @@ static uint32_t find_widths(const plan_t *plan,
                 width[i] = (uint8_t)w;
             }
         }
-        unsigned last = width_for(left);
+        unsigned last = lull__expo_width_for(left);
         if (plan->escape == 0 && cost(weight, last) < best[i]) {
             best[i] = cost(weight, last);
             width[i] = (uint8_t)last;
