@@ -86,6 +86,16 @@ static void refuse(const char *begin, int error) {
     lull__io_set_default(&io);
 }
 
+/* A run whose first save is of this step, while names that begin so are
+ * refused. */
+static void save_refusing(lull_ckpt_t **ranks, uint64_t step, const char *begin,
+                          int error) {
+    refuse(NULL, 0);
+    places_open(&setting, ranks);
+    refuse(begin, error);
+    test_tiers_save(ranks, PLACES_WORLD, step, 1);
+}
+
 /* ---- places that fail ---- */
 
 static void close_quietly(lull_ckpt_t **ranks) {
@@ -110,10 +120,7 @@ static void a_silent_place_fails_the_drain(void **state) {
     (void)state;
     lull_ckpt_t *ranks[PLACES_WORLD];
     setting.keep_last = 1;
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse("tmp-part-run-1", EIO);
-    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    save_refusing(ranks, 1, "tmp-part-run-1", EIO);
     test_tiers_save(ranks, PLACES_WORLD, 2, 2);
     test_clock_speed(TEST_CLOCK_HURRY);
     assert_fails(lull_ckpt_wait_drained(ranks[0], LULL_FOREVER),
@@ -169,10 +176,7 @@ static void a_full_tier_loses_nothing(void **state) {
 static void lose(bool damage) {
     lull_ckpt_t *ranks[PLACES_WORLD];
     setting.keep_last = 1;
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse(".step-", ENOSPC);
-    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    save_refusing(ranks, 1, ".step-", ENOSPC);
     test_tiers_save(ranks, PLACES_WORLD, 2, 2);
     char path[500];
     snprintf(path, sizeof path, "%s/step-00000001", places_dir(&setting, 2));
@@ -205,10 +209,7 @@ static void a_lost_part_is_not_waited_for(void **state) {
 static void a_place_that_is_gone_says_so(void **state) {
     (void)state;
     lull_ckpt_t *ranks[PLACES_WORLD];
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse(".step-", ENOSPC);
-    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    save_refusing(ranks, 1, ".step-", ENOSPC);
     lull_ckpt_destroy(ranks[2]);
     ranks[2] = NULL;
     refuse(NULL, 0);
@@ -228,10 +229,7 @@ static void a_place_that_is_gone_says_so(void **state) {
 static void a_silent_rank_0_holds_nobody(void **state) {
     (void)state;
     lull_ckpt_t *ranks[PLACES_WORLD];
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse("tmp-drain", EIO);
-    test_tiers_save(ranks, PLACES_WORLD, 7, 1);
+    save_refusing(ranks, 7, "tmp-drain", EIO);
     test_clock_speed(TEST_CLOCK_HURRY);
     assert_fails(lull_ckpt_close(ranks[2]), LULL_ERR_TIMEOUT, "step 7 is in ");
     test_clock_speed(1);
@@ -248,10 +246,7 @@ static void a_silent_rank_0_holds_nobody(void **state) {
 static void rank_0_that_is_destroyed_lets_all_go(void **state) {
     (void)state;
     lull_ckpt_t *ranks[PLACES_WORLD];
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse(".step-", ENOSPC);
-    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    save_refusing(ranks, 1, ".step-", ENOSPC);
     lull_ckpt_destroy(ranks[0]);
     ranks[0] = NULL;
     for (uint32_t r = 1; r < PLACES_WORLD; r++) {
@@ -266,10 +261,7 @@ static void rank_0_that_is_destroyed_lets_all_go(void **state) {
 static void a_tier_that_is_gone_holds_nobody(void **state) {
     (void)state;
     lull_ckpt_t *ranks[PLACES_WORLD];
-    refuse(NULL, 0);
-    places_open(&setting, ranks);
-    refuse(".step-", ENOSPC);
-    test_tiers_save(ranks, PLACES_WORLD, 1, 1);
+    save_refusing(ranks, 1, ".step-", ENOSPC);
     test_dir_drop(slow_dir());
     assert_fails(lull_ckpt_close(ranks[0]), LULL_ERR_NOT_FOUND,
                  "the tier is gone");
